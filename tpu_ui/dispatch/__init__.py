@@ -1,0 +1,1 @@
+"""From a valid request to a worker and back: interface, queue, local processes. No torch."""

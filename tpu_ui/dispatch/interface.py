@@ -1,0 +1,115 @@
+"""What the UI asks of a dispatcher. Knows nothing of Gradio, sockets or torch.
+
+A dispatcher owns the jobs: they go on, and end, whether anybody listens or not.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tpu_ui.metadata import ImageInfo
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import JobEvent
+from tpu_ui.request import GenerationRequest, Limits
+from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState
+
+
+@dataclass(frozen=True, slots=True)
+class SizeStatus:
+    """The programs of one size in one mode.
+
+    `seconds` is what the warm-up took when ready, and what it has taken so far while compiling.
+    `expected_s` is what it took last time, on this chip (None: nobody knows yet). `reason` is set
+    when failed.
+    """
+
+    state: ProgramState
+    seconds: float | None = None
+    expected_s: float | None = None
+    programs_compiled: int = 0
+    stage: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole state of the app at one moment."""
+
+    device: Device | None  # None until the first worker has said what it runs on
+    chip: str
+    device_reason: str
+    model: str
+    mode: Mode
+    state: str  # "loading", "warming", "ready", "busy", "failed"
+    detail: str  # one sentence for people: what is going on, or why it failed
+    locked: bool
+    sizes: dict[Mode, dict[ImageSize, SizeStatus]]  # of the loaded model, for every mode
+    queue_length: int
+    programs_compiled: int
+    programs_compiled_since_ready: int
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A job waits: `position` jobs are before it (0: it is next)."""
+
+    job: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSaved:
+    """An image of the job is on disk, metadata included."""
+
+    job: str
+    image: int
+    path: Path
+    info: ImageInfo
+
+
+Update = Queued | ImageSaved | JobEvent  # ImageMade never reaches a listener; ImageSaved does
+
+
+@dataclass(frozen=True, slots=True)
+class CancelResult:
+    """`state` is "cancelled", "finished" (it had ended before) or "unknown"."""
+
+    job: str
+    state: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"job": self.job, "state": self.state}
+
+
+class Dispatcher(Protocol):
+    """Every method may be called from any thread."""
+
+    @property
+    def presets(self) -> dict[str, Preset]:
+        """Every model on offer, by name."""
+
+    def limits(self, model: str) -> Limits:
+        """What a caller may ask of `model` on this device. Raises InvalidRequestError (unknown)."""
+
+    def submit(self, request: GenerationRequest) -> str:
+        """Queue a request; returns the job's id. Raises LockedError, QueueFullError."""
+
+    def warm_up(self, model: str, mode: Mode, size: ImageSize) -> str:
+        """Queue a warm-up; returns the job's id."""
+
+    def updates(self, job: str) -> Iterator[Update]:
+        """All updates of a job from its beginning, as they come; ends after the job's ending.
+
+        Several listeners may follow one job. Raises KeyError for an unknown job.
+        """
+
+    def cancel(self, job: str) -> CancelResult:
+        """Cancel a waiting or running job. Returns at once; the job's ending follows."""
+
+    def status(self) -> Status:
+        """A snapshot. Never blocks on a worker."""
+
+    def close(self) -> None:
+        """End all workers; no process is left behind."""

@@ -1,0 +1,112 @@
+"""Jobs: what was asked, what has happened, how it ended. Knows nothing of workers or processes."""
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tpu_ui.dispatch.interface import Update
+from tpu_ui.protocol import Cancelled, Ending, Failed
+from tpu_ui.request import GenerationRequest
+from tpu_ui.shapes import ImageSize, Mode
+
+WAIT_S = 0.25  # longest wait between two looks at whether the app is closing
+KEPT_ENDED_JOBS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The programs that a job needs: all those of one model, mode and size."""
+
+    model: str
+    mode: Mode
+    size: ImageSize
+
+
+class Job:
+    """One generation or warm-up. Anybody may read and follow it; the dispatcher records.
+
+    `waiting` and `working` belong to the pool, under its lock: which workers have not yet begun
+    their part of a warm-up, and which are at it. `background` marks a warm-up nobody asked for.
+    """
+
+    def __init__(
+        self, target: Target, request: GenerationRequest | None = None, *, background: bool = False
+    ) -> None:
+        self.id = secrets.token_hex(16)  # unguessable: whoever knows it can follow and cancel
+        self.target = target
+        self.request = request
+        self.background = background
+        self.submitted_s = time.monotonic()
+        self.waiting: set[int] = set()
+        self.working: set[int] = set()
+        self.parts: list[Ending] = []
+        self.position: int | None = None
+        self.cancel_asked = False
+        self._log: list[Update] = []
+        self._ending: Ending | None = None
+        self._changed = threading.Condition()
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the job ended; None while it goes on."""
+        with self._changed:
+            return self._ending
+
+    def record(self, update: Update) -> bool:
+        """Add to the log. False after the ending: the first one stands, and nothing follows it."""
+        with self._changed:
+            if self._ending is not None:
+                return False
+            self._log.append(update)
+            if isinstance(update, Ending):
+                self._ending = update
+            self._changed.notify_all()
+            return True
+
+    def follow(self) -> Iterator[Update]:
+        """All updates from the first, as they come; ends after the ending."""
+        seen = 0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: len(self._log) > seen, timeout=WAIT_S)  # noqa: B023
+                fresh = self._log[seen:]
+            seen += len(fresh)
+            for update in fresh:
+                yield update
+                if isinstance(update, Ending):
+                    return
+
+
+def worst(parts: list[Ending]) -> Ending:
+    """One ending for a job that several workers had a part in."""
+    for kind in (Failed, Cancelled):
+        for part in parts:
+            if isinstance(part, kind):
+                return part
+    return parts[0]
+
+
+class JobBook:
+    """Jobs by id. The oldest ended ones are forgotten beyond a count; running ones never."""
+
+    def __init__(self, kept: int = KEPT_ENDED_JOBS) -> None:
+        self._kept = kept
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def add(self, job: Job) -> None:
+        with self._lock:
+            self._jobs[job.id] = job
+            ended = [old.id for old in self._jobs.values() if old.ending is not None]
+            for old_id in ended[: max(0, len(ended) - self._kept)]:
+                del self._jobs[old_id]
+
+    def get(self, job: str) -> Job | None:
+        with self._lock:
+            return self._jobs.get(job)
+
+    def all(self) -> list[Job]:
+        with self._lock:
+            return list(self._jobs.values())

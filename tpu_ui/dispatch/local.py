@@ -1,0 +1,121 @@
+"""The dispatcher of one machine: worker processes behind one queue. Implements `Dispatcher`.
+
+The pool knows the queue and the rules, each slot keeps one worker process busy; this class only
+ties them together. Knows nothing of Gradio, sockets or torch.
+"""
+
+import atexit
+from collections.abc import Iterator
+from pathlib import Path
+
+from tpu_ui.dispatch.costs import Costs
+from tpu_ui.dispatch.interface import CancelResult, Status, Update
+from tpu_ui.dispatch.jobs import Target
+from tpu_ui.dispatch.options import WARM_CHOICES, Options
+from tpu_ui.dispatch.pool import Pool
+from tpu_ui.dispatch.slot import Slot
+from tpu_ui.errors import SettingsError
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import Cancelled
+from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
+from tpu_ui.shapes import ImageSize, Mode, shown
+
+DIFFUSION_RUNTIME = "tpu_ui.runtime.diffusion:DiffusionRuntime"
+CLOSE_S = 10.0
+
+
+class LocalDispatcher:
+    """Starts its workers at once, in threads; what they are at is in `status()`.
+
+    `mode` None means each model's own default. Raises SettingsError, InvalidRequestError for a
+    model, mode or choice that does not exist.
+    """
+
+    def __init__(
+        self,
+        presets: dict[str, Preset],
+        *,
+        model: str,
+        mode: Mode | None,
+        device: str,
+        warm: str,
+        locked: bool,
+        workers: int,
+        outputs: Path,
+        cache: Path,
+        runtime: str = DIFFUSION_RUNTIME,
+        queue_limit: int = 100,
+        first_pause_s: float = 1.0,
+    ) -> None:
+        if warm not in WARM_CHOICES:
+            raise SettingsError(f"warm is {shown(warm)}; choose from {', '.join(WARM_CHOICES)}.")
+        if workers < 1:
+            raise SettingsError(f"workers is {workers}; at least 1 is needed.")
+        options = Options(
+            presets=presets,
+            model=model,
+            mode=mode,
+            device=device,
+            warm=warm,
+            locked=locked,
+            workers=workers,
+            outputs=outputs,
+            cache=cache,
+            runtime=runtime,
+            queue_limit=queue_limit,
+            first_pause_s=first_pause_s,
+        )
+        if mode is not None:
+            check_mode(options.limits(model, None), mode)
+        self._pool = Pool(options, Costs(cache))
+        self._slots = [Slot(self._pool, state) for state in self._pool.states]
+        for slot in self._slots:
+            slot.start()
+        atexit.register(self.close)
+
+    @property
+    def presets(self) -> dict[str, Preset]:
+        return self._pool.options.presets
+
+    def limits(self, model: str) -> Limits:
+        return self._pool.options.limits(model, self._pool.device)
+
+    def submit(self, request: GenerationRequest) -> str:
+        limits = self.limits(request.model)
+        check_mode(limits, request.mode)
+        check_size(limits, request.size)
+        return self._pool.submit(request).id
+
+    def warm_up(self, model: str, mode: Mode, size: ImageSize) -> str:
+        limits = self.limits(model)
+        target = Target(model, check_mode(limits, mode), check_size(limits, size))
+        return self._pool.warm_up(target).id
+
+    def updates(self, job: str) -> Iterator[Update]:
+        found = self._pool.jobs.get(job)
+        if found is None:
+            raise KeyError(job)
+        return found.follow()
+
+    def cancel(self, job: str) -> CancelResult:
+        state, found, workers = self._pool.cancel(job)
+        if found is not None:
+            for index in workers:
+                self._slots[index].tell_cancelled(found)
+        return CancelResult(job, state)
+
+    def status(self) -> Status:
+        return self._pool.status()
+
+    def worker_pids(self) -> tuple[int, ...]:
+        """The processes of the workers that run now."""
+        with self._pool.lock:
+            return tuple(state.pid for state in self._pool.states if state.pid is not None)
+
+    def close(self) -> None:
+        atexit.unregister(self.close)
+        self._pool.close()
+        for slot in self._slots:
+            slot.join(CLOSE_S)
+        for job in self._pool.jobs.all():
+            job.record(Cancelled(job.id))

@@ -1,0 +1,59 @@
+"""Pictures on disk: one PNG an image, with what made it inside. Knows nothing of jobs' states."""
+
+import logging
+import os
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from PIL import Image
+
+from tpu_ui.dispatch.interface import ImageSaved
+from tpu_ui.errors import BrokenImageError
+from tpu_ui.metadata import ImageInfo, encode_png
+from tpu_ui.protocol import ImageMade
+from tpu_ui.shapes import ImageSize
+
+log = logging.getLogger(__name__)
+
+
+def save(made: ImageMade, asked: ImageSize, queue_s: float, outputs: Path) -> ImageSaved:
+    """Write one image as `<outputs>/<YYYY-MM-DD>/<job>-<n>-<seed>.png`, whole or not at all.
+
+    `queue_s` is how long the job waited for its worker. Raises BrokenImageError if the picture has
+    another size than `asked`, and OSError if it cannot be written.
+    """
+    width_px, height_px = asked.width_px, asked.height_px
+    if made.size != asked or len(made.rgb) != width_px * height_px * 3:
+        raise BrokenImageError(
+            f"The model made a picture of {made.size} ({len(made.rgb):,} bytes) where {asked} was"
+            " asked for. It was thrown away."
+        )
+    info = _with_queue(made.info, queue_s)
+    pixels = Image.frombytes("RGB", (width_px, height_px), made.rgb)
+    # The date of the person at the machine, for a folder they look into.
+    folder = outputs / datetime.now().astimezone().date().isoformat()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{made.job}-{made.image}-{info.seed}.png"
+    _write_whole(path, encode_png(pixels, info))
+    return ImageSaved(made.job, made.image, path, info)
+
+
+def why_unwritable(error: OSError) -> str:
+    """What a person is told when `save` could not write. Names no path of the machine."""
+    reason = error.strerror or type(error).__name__
+    return f"The picture could not be written into the outputs folder: {reason}."
+
+
+def _with_queue(info: ImageInfo, queue_s: float) -> ImageInfo:
+    timings = info.timings_s
+    return replace(info, timings_s=replace(timings, queue=queue_s, total=timings.total + queue_s))
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        fresh.write_bytes(data)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

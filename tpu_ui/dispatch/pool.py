@@ -1,0 +1,374 @@
+"""The queue, and who may take what from it. Shared by all workers' threads; starts no process."""
+
+import threading
+from collections.abc import Iterable
+
+from tpu_ui.dispatch.costs import Costs
+from tpu_ui.dispatch.interface import Queued, SizeStatus, Status
+from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
+from tpu_ui.dispatch.options import Options
+from tpu_ui.dispatch.state import (
+    MAX_KILLS,
+    Phase,
+    WorkerState,
+    is_ready,
+    not_ready_message,
+    refusal,
+    size_status,
+)
+from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
+from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
+from tpu_ui.request import GenerationRequest, check_mode
+from tpu_ui.shapes import Device, ImageSize
+
+_PHASES: tuple[Phase, ...] = ("busy", "warming", "ready", "loading", "failed")
+
+
+class Pool:
+    """Jobs in, jobs out. `lock` guards the queue and every WorkerState."""
+
+    def __init__(self, options: Options, costs: Costs) -> None:
+        self.options = options
+        self.costs = costs
+        self.jobs = JobBook()
+        self.closing = threading.Event()
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._queue: list[Job] = []
+        self._started: Started | None = None
+        self._warms_first = True
+        preset = options.preset(options.model)
+        self.states = [WorkerState(index, preset) for index in range(options.workers)]
+
+    # What the dispatcher's callers ask
+
+    @property
+    def device(self) -> Device | None:
+        return self._started.device if self._started else None
+
+    def submit(self, request: GenerationRequest) -> Job:
+        """Raises LockedError, QueueFullError, or why no worker runs."""
+        target = Target(request.model, request.mode, request.size)
+        job = Job(target, request)
+        with self.lock:
+            self._refuse_if_closing()
+            self._refuse_if_failed(target)
+            ready = is_ready(target, self.states)
+            if self.options.locked and not ready:
+                raise LockedError(self.not_ready(target))
+            waiting = sum(1 for queued in self._queue if queued.request)
+            if waiting >= self.options.queue_limit:
+                raise QueueFullError(f"{waiting} jobs wait already; try again in a while.")
+            # Whoever asks for a ready size need not wait for warm-ups that nobody asked for.
+            behind = [at for at, queued in enumerate(self._queue) if queued.background and ready]
+            self._queue.insert(behind[0] if behind else len(self._queue), job)
+            self.jobs.add(job)
+            self._announce()
+        return job
+
+    def warm_up(self, target: Target) -> Job:
+        """A warm-up on every worker. One that waits or runs already is not doubled."""
+        with self.lock:
+            self._refuse_if_closing()
+            for state in self.states:
+                if state.failure is not None:
+                    self._ask_restart(state, target.model)
+            at_it = [state.job for state in self.states if state.job]
+            for job in [*self._queue, *at_it]:
+                if job.request is None and job.target == target and not job.cancel_asked:
+                    return job
+            job = Job(target)
+            self.jobs.add(job)
+            if is_ready(target, self.states):
+                job.record(Finished(job.id))
+                return job
+            for state in self.states:
+                state.failed.pop(target, None)
+                state.kills.pop(target, None)
+            job.waiting = {state.index for state in self.states}
+            self._queue.append(job)
+            self._announce()
+            return job
+
+    def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
+        """The word for the caller, and the workers that have to be told."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return "unknown", None, []
+        with self.lock:
+            if job.ending is not None:
+                return "finished", job, []
+            job.cancel_asked = True
+            if job in self._queue:
+                self._queue.remove(job)
+                job.waiting.clear()
+            at_it = [state.index for state in self.states if state.job is job]
+            if not at_it:
+                job.record(Cancelled(job.id))
+            self._announce()
+            return "cancelled", job, at_it
+
+    def status(self) -> Status:
+        with self.lock:
+            preset = self._shown().preset
+            limits = self.options.limits(preset.name, self.device)
+            phase, detail = self._phase()
+            return Status(
+                device=self.device,
+                chip=self._started.chip if self._started else "",
+                device_reason=self._started.reason if self._started else "",
+                model=preset.name,
+                mode=self.options.mode or limits.default_mode,
+                state=phase,
+                detail=detail,
+                locked=self.options.locked,
+                sizes={
+                    mode: {
+                        size: self._size_status(Target(preset.name, mode, size))
+                        for size in limits.sizes
+                    }
+                    for mode in limits.modes
+                },
+                queue_length=sum(1 for job in self._queue if not job.working),
+                programs_compiled=sum(state.programs_compiled for state in self.states),
+                programs_compiled_since_ready=sum(state.since_ready for state in self.states),
+                workers=len(self.states),
+            )
+
+    def close(self) -> None:
+        """Nothing waits any more, and no thread waits for anything."""
+        with self.lock:
+            self.closing.set()
+            for job in self._queue:
+                job.cancel_asked = True
+                if not job.working:
+                    job.record(Cancelled(job.id))
+            self._queue.clear()
+            self._changed.notify_all()
+
+    # What the workers' threads ask
+
+    def take(self, state: WorkerState) -> Job | None:
+        """The next job for this worker; None when there was none for a moment, or on closing."""
+        with self.lock:
+            job = self._next_for(state)
+            if job is None:
+                self._changed.wait(WAIT_S)
+                job = self._next_for(state)
+            if job is not None:
+                state.job = job
+                state.phase, state.detail = "busy", "Making a picture."
+                self._announce()
+            return job
+
+    def put_back(self, state: WorkerState, job: Job) -> None:
+        """The worker was dead before the job began: another process takes it, first of all."""
+        with self.lock:
+            state.job = None
+            if job.cancel_asked:
+                self._end(state, job, Cancelled(job.id))
+                return
+            if job.request is None:
+                job.working.discard(state.index)
+                job.waiting.add(state.index)
+            if job not in self._queue:
+                self._queue.insert(0, job)
+            self._announce()
+
+    def finish(self, state: WorkerState, job: Job, ending: Ending) -> None:
+        """This worker's work on the job is over; so is the job, unless others are still at it."""
+        with self.lock:
+            state.job = None
+            state.warming = None
+            if state.loaded:
+                state.phase, state.detail = "ready", "Ready."
+                self._settle(state)
+            self._end(state, job, ending)
+
+    def came_up(self, state: WorkerState) -> None:
+        """The model is loaded: plan the warm-ups that come before any job."""
+        with self.lock:
+            state.loaded = True
+            state.phase, state.detail = "ready", "Ready."
+            fresh = [job for target in self._to_warm(state) if (job := self._plan(state, target))]
+            self._queue[:0] = fresh
+            for job in fresh:
+                self.jobs.add(job)
+            self._settle(state)
+            self._announce()
+
+    def says(self, state: WorkerState, started: Started) -> None:
+        """A process has come up and said what it runs on."""
+        with self.lock:
+            self._started = started
+            state.started, state.pid = started, started.pid
+            state.detail = f"Loading {state.preset.title}."
+            if self._warms_first:
+                self._warms_first = False
+                for one in self.states:
+                    one.wanted.update(dict.fromkeys(self._first_targets()))
+
+    def fail(self, state: WorkerState, failed: Failed) -> None:
+        """This worker is given up until somebody asks for a warm-up."""
+        with self.lock:
+            state.failure = failed
+            state.phase, state.detail = "failed", failed.message
+            last = all(one.failure for one in self.states)
+            for job in list(self._queue):
+                part = Failed(job.id, failed.kind, failed.message)
+                if last and job.request is not None:
+                    self._queue.remove(job)
+                    job.record(part)
+                elif state.index in job.waiting:
+                    job.waiting.discard(state.index)
+                    self._end(state, job, part)
+            self._announce()
+
+    def wait_for_restart(self, state: WorkerState) -> bool:
+        """Wait a moment; True when this worker is to be tried again."""
+        with self.lock:
+            if not state.restart_asked:
+                self._changed.wait(WAIT_S)
+            asked, state.restart_asked = state.restart_asked, False
+            return asked
+
+    def not_ready(self, target: Target) -> str:
+        with self.lock:
+            model = self._shown().preset
+            states = [state for state in self.states if state.preset is model]
+            return not_ready_message(target, states, list(model.image_sizes))
+
+    def killed_by(self, state: WorkerState, job: Job, target: Target, reason: str) -> None:
+        """A warm-up has taken its worker along. Not to be tried for ever."""
+        with self.lock:
+            state.kills[target] = state.kills.get(target, 0) + 1
+            if not job.background or state.kills[target] >= MAX_KILLS:
+                state.warm_up_failed(target, reason)
+
+    # Below: with the lock held
+
+    def _refuse_if_closing(self) -> None:
+        if self.closing.is_set():
+            raise InvalidRequestError("The app is shutting down.")
+
+    def _refuse_if_failed(self, target: Target) -> None:
+        failures = [state.failure for state in self.states if state.failure]
+        if len(failures) < len(self.states):
+            return
+        if self.options.locked or target.model == self.states[0].preset.name:
+            raise refusal(failures[0])
+        for state in self.states:  # the failure was another model's
+            self._ask_restart(state, target.model)
+
+    def _ask_restart(self, state: WorkerState, model: str) -> None:
+        if model != state.preset.name:
+            state.switch(self.options.preset(model))
+        state.failure = None
+        state.restart_asked = True
+        state.phase, state.detail = "loading", "Starting the worker."
+        self._changed.notify_all()
+
+    def _next_for(self, state: WorkerState) -> Job | None:
+        if self.closing.is_set():
+            return None
+        self._settle(state)
+        for job in self._queue:
+            if job.request is None:
+                if state.index in job.waiting:
+                    job.waiting.discard(state.index)
+                    job.working.add(state.index)
+                    if not job.waiting:
+                        self._queue.remove(job)
+                    return job
+            elif state.settled or job.target in state.warmed:
+                self._queue.remove(job)
+                return job
+        return None
+
+    def _settle(self, state: WorkerState) -> None:
+        if not state.loaded or state.settled:
+            return
+        state.settled = not any(
+            job.background and state.index in job.waiting for job in self._queue
+        )
+
+    def _end(self, state: WorkerState, job: Job, ending: Ending) -> None:
+        if job.request is None:
+            job.working.discard(state.index)
+            job.parts.append(ending)
+            if job.waiting or job.working:
+                return
+            ending = worst(job.parts)
+        job.record(ending)
+        self._changed.notify_all()
+
+    def _first_targets(self) -> Iterable[Target]:
+        limits = self.options.limits(self.options.model, self.device)
+        mode = self.options.mode or limits.default_mode
+        sizes: tuple[ImageSize, ...] = ()
+        if self.options.warm == "default":
+            sizes = (limits.default_size,)
+        elif self.options.warm == "all":
+            sizes = limits.sizes
+        return [Target(self.options.model, mode, size) for size in sizes]
+
+    def _to_warm(self, state: WorkerState) -> list[Target]:
+        known = [*self._first_targets(), *state.wanted]
+        return [
+            target
+            for target in dict.fromkeys(known)
+            if target in state.wanted
+            and target.model == state.preset.name
+            and target not in state.warmed
+        ]
+
+    def _plan(self, state: WorkerState, target: Target) -> Job | None:
+        """A warm-up of the start-up, unless there is one. On the first start it is everybody's."""
+        try:
+            check_mode(self.options.limits(target.model, self.device), target.mode)
+        except InvalidRequestError as error:
+            state.warm_up_failed(target, str(error))
+            return None
+        for job in self._queue:
+            if job.request is None and job.target == target and state.index in job.waiting:
+                job.background = True
+                return None
+        job = Job(target, background=True)
+        job.waiting = {
+            one.index
+            for one in self.states
+            if one is state or (not one.loaded and target in one.wanted and not one.failure)
+        }
+        return job
+
+    def _announce(self) -> None:
+        """Tell each waiting job its place, and every thread that the queue has changed."""
+        place = 0
+        for job in self._queue:
+            if job.working:
+                continue
+            if job.position != place:
+                job.position = place
+                job.record(Queued(job.id, place))
+            place += 1
+        self._changed.notify_all()
+
+    def _shown(self) -> WorkerState:
+        """The worker whose model the status is about: a healthy one, if there is one."""
+        return next((state for state in self.states if not state.failure), self.states[0])
+
+    def _phase(self) -> tuple[Phase, str]:
+        first = min(self.states, key=lambda state: _PHASES.index(state.phase))
+        lost = [state for state in self.states if state.failure]
+        if not lost or len(lost) == len(self.states):
+            return first.phase, first.detail
+        count = f"{len(lost)} of {len(self.states)} workers failed"
+        return first.phase, f"{first.detail} {count}: {lost[0].detail}"
+
+    def _size_status(self, target: Target) -> SizeStatus:
+        waits = any(job.request is None and job.target == target for job in self._queue)
+        cost = None
+        if self._started:
+            cost = self.costs.get(target, self._started.device, self._started.chip)
+        states = [state for state in self.states if not state.failure] or self.states
+        return size_status(target, states, waits, cost)

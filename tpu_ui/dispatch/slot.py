@@ -1,0 +1,324 @@
+"""One worker's thread: keeps a process running, gives it jobs one after another, records what it
+says. Knows the pool and the process; knows nothing of who asked.
+"""
+
+import logging
+import threading
+import time
+from typing import assert_never
+
+from tpu_ui.dispatch import outputs
+from tpu_ui.dispatch.costs import Cost
+from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
+from tpu_ui.dispatch.pool import Pool
+from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
+from tpu_ui.dispatch.state import WorkerState, worker_survives
+from tpu_ui.errors import BrokenImageError, LockedError, WorkerDiedError
+from tpu_ui.protocol import (
+    Cancel,
+    Cancelled,
+    Counted,
+    Ending,
+    Failed,
+    Finished,
+    Generate,
+    ImageMade,
+    Load,
+    Loading,
+    Progress,
+    Started,
+    Stepped,
+    Warmed,
+    Warming,
+    WarmUp,
+)
+from tpu_ui.shapes import Mode
+
+MAX_DEATHS = 5  # in a row, before a model is loaded
+MAX_PAUSE_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Slot(threading.Thread):
+    """Runs until the pool closes. Only `tell_cancelled` is for other threads."""
+
+    def __init__(self, pool: Pool, state: WorkerState) -> None:
+        super().__init__(name=f"worker {state.index}", daemon=True)
+        self._pool = pool
+        self._state = state
+        self._process: WorkerProcess | None = None
+        self._commands = threading.Lock()  # a cancel is either seen before a command, or follows it
+        options = pool.options
+        self._spec = WorkerSpec(
+            state.index,
+            options.runtime,
+            options.device,
+            options.cache,
+            options.environment(state.index),
+        )
+
+    def run(self) -> None:
+        try:
+            self._serve()
+        finally:
+            self._stop_process()
+            if not self._pool.closing.is_set():  # an error in this file: say so, do not hang
+                reason = "The dispatcher's thread has ended by an error of its own; see the log."
+                self._pool.fail(self._state, Failed("", WorkerDiedError.__name__, reason))
+
+    def tell_cancelled(self, job: Job) -> None:
+        """Pass a cancel on to the worker, if it is at this job. Called from any thread."""
+        with self._commands:
+            process = self._process
+            if process is not None and self._state.job is job:
+                try:
+                    process.send(Cancel(job.id))
+                except WorkerEnded:
+                    log.info("worker %d ended before a cancel", self._state.index)
+
+    def _serve(self) -> None:
+        asked = True
+        while not self._pool.closing.is_set():
+            if self._process is None and not (asked and self._bring_up()):
+                asked = self._pool.wait_for_restart(self._state)
+                continue
+            asked = True
+            job = self._pool.take(self._state)
+            assert self._process is not None
+            if not self._process.alive():
+                how = self._process.how_it_ended()
+                log.warning("worker %d %s while it had no job", self._state.index, how)
+                self._lose_process()
+                if job is not None:
+                    self._pool.put_back(self._state, job)
+            elif job is not None:
+                self._work(job)
+
+    # Starting
+
+    def _bring_up(self) -> bool:
+        """Start a process and load the model, again and again if it dies. False: given up."""
+        deaths = 0
+        pause_s = self._pool.options.first_pause_s
+        while not self._pool.closing.is_set():
+            preset = self._state.preset
+            loader = Job(Target(preset.name, Mode(preset.mode), preset.image_sizes[0]))
+            try:
+                self._start_process()
+                ending = self._run(loader, Load(loader.id, preset))
+            except StartRefused as refused:
+                self._give_up(refused.failed)
+                return False
+            except WorkerEnded as ended:
+                self._lose_process()
+                deaths += 1
+                reason = f"The worker process {ended.how} while it loaded {preset.title}."
+                log.warning("worker %d: %s", self._state.index, reason)
+                if deaths >= MAX_DEATHS:
+                    reason = f"{reason} That was {deaths} times in a row."
+                    self._give_up(Failed("", WorkerDiedError.__name__, reason))
+                    return False
+                self._says(f"{reason} Next try in {pause_s:g} s ({deaths + 1} of {MAX_DEATHS}).")
+                self._pool.closing.wait(pause_s)
+                pause_s = min(2 * pause_s, MAX_PAUSE_S)
+                continue
+            if isinstance(ending, Failed):
+                self._give_up(ending)
+                return False
+            if isinstance(ending, Finished):
+                self._pool.came_up(self._state)
+                return True
+        return False
+
+    def _start_process(self) -> None:
+        """Raises WorkerEnded, StartRefused."""
+        process = WorkerProcess.start(self._spec, self._pool.closing.is_set)
+        with self._commands:
+            self._process = process
+        assert process.started is not None
+        self._pool.says(self._state, process.started)
+
+    def _give_up(self, failed: Failed) -> None:
+        self._lose_process()
+        self._pool.fail(self._state, failed)
+
+    def _lose_process(self) -> None:
+        with self._pool.lock:
+            self._state.lose_process()
+        self._stop_process()
+
+    def _stop_process(self) -> None:
+        with self._commands:
+            process, self._process = self._process, None
+        if process is not None:
+            process.stop()
+
+    # Working
+
+    def _work(self, job: Job) -> None:
+        try:
+            ending = self._generate(job) if job.request else self._warm_up(job)
+            if isinstance(ending, Failed) and not worker_survives(ending):
+                self._lose_process()
+        except WorkerEnded as ended:
+            warming = self._state.warming
+            self._lose_process()
+            ending = self._died(job, ended, warming[0] if warming else None)
+        self._pool.finish(self._state, job, ending)
+
+    def _died(self, job: Job, ended: WorkerEnded, warming: Target | None) -> Ending:
+        if self._pool.closing.is_set():
+            return Cancelled(job.id)
+        reason = f"The worker process {ended.how} in the middle of this job."
+        log.warning("worker %d, job %s: %s", self._state.index, job.id, reason)
+        if warming is not None:
+            self._pool.killed_by(self._state, job, warming, reason)
+        advice = "A new one is starting; try again."
+        return Failed(job.id, WorkerDiedError.__name__, f"{reason} {advice}")
+
+    def _generate(self, job: Job) -> Ending:
+        ending = self._warm_up(job)  # does nothing for a request the lock let through
+        if not isinstance(ending, Finished):
+            return ending
+        assert job.request is not None
+        return self._run(job, Generate(job.id, job.request))
+
+    def _warm_up(self, job: Job) -> Ending:
+        """Have the job's model loaded and its programs warm."""
+        target = job.target
+        if target in self._state.warmed:
+            return Finished(job.id)
+        if job.request is not None and self._pool.options.locked:
+            return Failed(job.id, LockedError.__name__, self._pool.not_ready(target))
+        if target.model != self._state.preset.name:
+            ending = self._switch(job)
+            if not isinstance(ending, Finished):
+                return ending
+        started, cost = self._state.started, None
+        if started is not None:
+            cost = self._pool.costs.get(target, started.device, started.chip)
+        command = WarmUp(job.id, target.mode, target.size, cost.seconds if cost else None)
+        with self._pool.lock:
+            self._state.failed.pop(target, None)
+            self._state.warming = (
+                target,
+                Warming(job.id, target.mode, target.size, "", 0, 0.0, command.expected_s),
+            )
+        ending = self._run(job, command)
+        with self._pool.lock:
+            self._state.warming = None
+            if isinstance(ending, Failed):
+                self._state.warm_up_failed(target, ending.message)
+        return ending
+
+    def _switch(self, job: Job) -> Ending:
+        """Load the job's model into a new process. When that fails, the old model comes back."""
+        before = self._state.preset
+        preset = self._pool.options.preset(job.target.model)
+        self._lose_process()
+        with self._pool.lock:
+            self._state.switch(preset)
+        ending: Ending = Cancelled(job.id)
+        try:
+            self._start_process()
+            ending = self._run(job, Load(job.id, preset))
+        except StartRefused as refused:
+            ending = Failed(job.id, refused.failed.kind, refused.failed.message)
+        finally:
+            with self._pool.lock:
+                self._state.loaded = self._state.settled = isinstance(ending, Finished)
+                if not self._state.loaded:
+                    self._state.switch(before)
+            if not self._state.loaded:
+                self._lose_process()
+        return ending
+
+    def _run(self, job: Job, command: Load | WarmUp | Generate) -> Ending:
+        """Give one command to the worker and record what it says, but for the ending."""
+        process = self._process
+        assert process is not None
+        with self._commands:
+            if job.cancel_asked:
+                return Cancelled(job.id)
+            process.send(command)
+        queue_s = time.monotonic() - job.submitted_s
+        spoiled: Failed | None = None
+        while not self._pool.closing.is_set():
+            event = process.receive(WAIT_S)
+            match event:
+                case None | Started():
+                    continue
+                case Counted():
+                    self._count(event)
+                case ImageMade():
+                    if spoiled is None and (spoiled := self._save(job, event, queue_s)):
+                        process.send(Cancel(job.id))
+                case Loading() | Warming() | Warmed() | Stepped():
+                    self._notice(job, event)
+                    job.record(event)
+                case Finished() | Failed() | Cancelled():
+                    return spoiled or event
+                case _:
+                    assert_never(event)
+        return Cancelled(job.id)
+
+    def _save(self, job: Job, made: ImageMade, queue_s: float) -> Failed | None:
+        assert job.request is not None
+        try:
+            saved = outputs.save(made, job.request.size, queue_s, self._pool.options.outputs)
+        except BrokenImageError as error:
+            return Failed(job.id, type(error).__name__, str(error))
+        except OSError as error:
+            log.warning("job %s: an image could not be written: %s", job.id, error)
+            return Failed(job.id, type(error).__name__, outputs.why_unwritable(error))
+        job.record(saved)
+        return None
+
+    def _count(self, counted: Counted) -> None:
+        with self._pool.lock:
+            self._state.programs_compiled = counted.programs_compiled
+            grown = counted.since_ready - self._state.since_ready
+            self._state.since_ready = counted.since_ready
+        if grown > 0:
+            log.warning("worker %d compiled %d program(s) after ready", self._state.index, grown)
+
+    def _notice(self, job: Job, event: Progress) -> None:
+        match event:
+            case Loading():
+                count = f"{event.index} of {event.count}"
+                self._says(f"Loading {event.component}, {count}.")
+            case Warming():
+                with self._pool.lock:
+                    self._state.warming = (job.target, event)
+                    self._state.phase = "warming"
+                    stage = f": {event.stage}" if event.stage else ""
+                    what = f"Compiling {event.size} in {event.mode} mode{stage}"
+                    self._state.detail = f"{what}, {event.elapsed_s:.0f} s so far."
+            case Warmed():
+                self._warmed(job.target, Cost(event.elapsed_s, event.programs_compiled))
+            case Stepped():
+                self._stepped(event)
+            case ImageMade():
+                pass
+            case _:
+                assert_never(event)
+
+    def _stepped(self, event: Stepped) -> None:
+        with self._pool.lock:
+            self._state.phase = "busy"
+            picture = f"picture {event.image} of {event.count}"
+            self._state.detail = f"Making {picture}: step {event.step} of {event.steps}."
+
+    def _warmed(self, target: Target, cost: Cost) -> None:
+        with self._pool.lock:
+            self._state.warmed[target] = cost
+            self._state.wanted[target] = None
+            self._state.kills.pop(target, None)
+            started = self._state.started
+        if started is not None:
+            self._pool.costs.remember(target, started.device, started.chip, cost)
+
+    def _says(self, detail: str) -> None:
+        with self._pool.lock:
+            self._state.phase, self._state.detail = "loading", detail

@@ -1,0 +1,152 @@
+"""What is known of each worker, and what follows for the sizes. Data; the pool's lock guards it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tpu_ui.dispatch.costs import Cost
+from tpu_ui.dispatch.interface import SizeStatus
+from tpu_ui.dispatch.jobs import Job, Target
+from tpu_ui.errors import (
+    DeviceUnavailableError,
+    LoadError,
+    OutOfDeviceMemoryError,
+    TpuUiError,
+    WorkerDiedError,
+)
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import Failed, Started, Warming
+from tpu_ui.shapes import ImageSize, ProgramState
+
+Phase = Literal["loading", "warming", "ready", "busy", "failed"]
+MAX_KILLS = 2  # a warm-up nobody asked for is tried again once after it took its worker along
+
+_LASTING = (DeviceUnavailableError, LoadError, OutOfDeviceMemoryError, WorkerDiedError)
+
+
+@dataclass
+class WorkerState:
+    """One worker, whatever process it is in now.
+
+    `settled`: the warm-ups of its start-up are done, one way or the other. `wanted`: what a new
+    process has to warm before it takes jobs. `failed`: why a warm-up failed.
+    """
+
+    index: int
+    preset: Preset
+    phase: Phase = "loading"
+    detail: str = "Starting the worker."
+    pid: int | None = None
+    started: Started | None = None
+    loaded: bool = False
+    settled: bool = False
+    warmed: dict[Target, Cost] = field(default_factory=dict)
+    wanted: dict[Target, None] = field(default_factory=dict)
+    failed: dict[Target, str] = field(default_factory=dict)
+    kills: dict[Target, int] = field(default_factory=dict)
+    warming: tuple[Target, Warming] | None = None
+    job: Job | None = None
+    programs_compiled: int = 0
+    since_ready: int = 0
+    failure: Failed | None = None
+    restart_asked: bool = False
+
+    def lose_process(self) -> None:
+        """The process is gone, and with it all that was loaded and warm."""
+        self.wanted.update(dict.fromkeys(self.warmed))
+        self.warmed.clear()
+        self.loaded = self.settled = False
+        self.pid = None
+        self.warming = None
+        self.programs_compiled = self.since_ready = 0
+        self.phase, self.detail = "loading", "Starting a new worker."
+
+    def switch(self, preset: Preset) -> None:
+        """Nothing is known of another model's programs."""
+        self.preset = preset
+        for known in (self.warmed, self.wanted, self.failed, self.kills):
+            known.clear()
+
+    def warm_up_failed(self, target: Target, reason: str) -> None:
+        self.failed[target] = reason
+        self.wanted.pop(target, None)
+
+
+def is_ready(target: Target, states: Iterable[WorkerState]) -> bool:
+    """Whether a request for `target` compiles nothing, whichever worker takes it."""
+    able = [state for state in states if state.loaded]
+    settled = [state for state in able if state.settled]
+    if settled:
+        return all(target in state.warmed for state in settled)
+    return any(target in state.warmed for state in able)
+
+
+def size_status(
+    target: Target, states: list[WorkerState], waits: bool, cost: Cost | None
+) -> SizeStatus:
+    """One line of the status. `waits`: a warm-up of it is in the queue; `cost`: of the last one."""
+    expected_s = cost.seconds if cost else None
+    costs = [state.warmed[target] for state in states if target in state.warmed]
+    if is_ready(target, states):
+        return SizeStatus(
+            ProgramState.READY,
+            max(done.seconds for done in costs),
+            expected_s,
+            sum(done.programs for done in costs),
+        )
+    at_it = [state.warming[1] for state in states if state.warming and state.warming[0] == target]
+    if at_it:
+        slowest = max(at_it, key=lambda warming: warming.elapsed_s)
+        return SizeStatus(
+            ProgramState.COMPILING,
+            slowest.elapsed_s,
+            slowest.expected_s,
+            sum(warming.programs_compiled for warming in at_it),
+            slowest.stage,
+        )
+    if waits:
+        return SizeStatus(ProgramState.COLD, expected_s=expected_s, stage="waits for its turn")
+    reasons = [state.failed[target] for state in states if target in state.failed]
+    if reasons:
+        return SizeStatus(ProgramState.FAILED, expected_s=expected_s, reason=reasons[0])
+    return SizeStatus(ProgramState.COLD, expected_s=expected_s)
+
+
+def not_ready_message(target: Target, states: list[WorkerState], sizes: list[ImageSize]) -> str:
+    """Why a locked app refuses `target`, and what it would take. `sizes` orders the ready ones."""
+    loaded = states[0].preset.name
+    known = {ready for state in states for ready in state.warmed}
+    ready = [known_target for known_target in known if is_ready(known_target, states)]
+    ready.sort(key=lambda one: (one.mode != target.mode, one.mode, sizes.index(one.size)))
+    names = [
+        str(one.size) if one.mode == target.mode else f"{one.size} in {one.mode} mode"
+        for one in ready
+    ]
+    if not names:
+        return f"Nothing is ready yet: {_going_on(states)}."
+    if target.model != loaded:
+        listed = ", ".join(f"{one.size} in {one.mode} mode" for one in ready)
+        return f"Model {target.model} is not loaded. Ready: model {loaded}, {listed}."
+    return f"{target.size} is not ready in {target.mode} mode. Ready: {', '.join(names)}."
+
+
+def _going_on(states: list[WorkerState]) -> str:
+    for state in states:
+        if state.warming:
+            return f"{state.warming[0].size} is being compiled"
+    if any(state.phase == "loading" for state in states):
+        return "the model is being loaded"
+    return "no size has been compiled, and the sizes are locked"
+
+
+def refusal(failed: Failed) -> TpuUiError:
+    """The error that a new request is answered with when no worker runs, and none will."""
+    for kind in _LASTING:
+        if kind.__name__ == failed.kind:
+            return kind(failed.message)
+    return WorkerDiedError(failed.message)
+
+
+def worker_survives(failed: Failed) -> bool:
+    """Whether a worker that sent `failed` goes on; the worker decides in the same way."""
+    return not any(kind.__name__ == failed.kind for kind in _LASTING)

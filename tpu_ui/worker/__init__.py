@@ -1,0 +1,1 @@
+"""One process that owns one device: start-up and loop. Knows nothing of Gradio or of queues."""

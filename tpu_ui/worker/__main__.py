@@ -1,0 +1,73 @@
+"""Start-up of a worker process: arguments, key, log, connection, runtime.
+
+The connection's key comes as the first line of stdin, so that it is in no process list and no
+environment. Afterwards stdin stays open and empty: its end means that the UI process is gone, by
+whatever death, and this process and all it has started end at once.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.connection import Client
+from pathlib import Path
+
+from tpu_ui.runtime.interface import DEVICE_CHOICES, Runtime
+from tpu_ui.worker.loop import JobLabel, Loop
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one worker; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    key = bytes.fromhex(sys.stdin.readline().strip())
+    threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
+    label = JobLabel()
+    _configure_logging(label)
+    with Client(options.address, family="AF_UNIX", authkey=key) as connection:
+        make = runtime_maker(options.runtime, options.device, options.cache)
+        return Loop(connection, label).run(make)
+
+
+def runtime_maker(name: str, device: str, cache: Path) -> Callable[[], Runtime]:
+    """A function that imports "module:Class" and makes it. The import may take a minute."""
+
+    def make() -> Runtime:
+        module, _, class_name = name.partition(":")
+        runtime: Runtime = getattr(import_module(module), class_name)(device, cache)
+        return runtime
+
+    return make
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tpu_ui.worker", description=__doc__)
+    parser.add_argument("--address", required=True, help="path of the dispatcher's socket")
+    parser.add_argument("--runtime", required=True, help='class of the runtime, "module:Class"')
+    parser.add_argument("--device", required=True, choices=DEVICE_CHOICES)
+    parser.add_argument("--cache", required=True, type=Path)
+    return parser
+
+
+def _configure_logging(label: JobLabel) -> None:
+    handler = logging.StreamHandler()  # stderr, which the dispatcher has sent to the log file
+    handler.addFilter(label)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(job)s] %(message)s")
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def _end_with_parent() -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    if os.getpgrp() == os.getpid():  # our own group: take along what the runtime has started
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
