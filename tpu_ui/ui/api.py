@@ -1,0 +1,228 @@
+"""The five endpoints that programs depend on; design.md fixes their names and inputs.
+
+Each takes plain values, so that a refusal is always `request.validate`'s or the dispatcher's own
+sentence. The docstrings below are the API's documentation.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, assert_never
+
+import gradio as gr
+from gradio_client.utils import is_file_obj_with_meta
+
+from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Queued, Update
+from tpu_ui.errors import InvalidRequestError, JobCancelledError, TpuUiError
+from tpu_ui.metadata import read_png
+from tpu_ui.protocol import (
+    Cancelled,
+    Failed,
+    Finished,
+    ImageMade,
+    Loading,
+    Stepped,
+    Warmed,
+    Warming,
+)
+from tpu_ui.request import check_mode, check_size
+from tpu_ui.shapes import shown
+from tpu_ui.ui import strip
+from tpu_ui.ui.failures import said_plainly
+from tpu_ui.ui.files import handed_out
+from tpu_ui.ui.form import Form, limits_of, to_request
+from tpu_ui.ui.launch import JOB_CONCURRENCY_ID, JOB_LISTENERS
+
+Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
+GeneratedSoFar = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+def add_endpoints(dispatcher: Dispatcher) -> None:
+    """Register the endpoints in the Blocks that is being built."""
+    jobs: dict[str, Any] = {
+        "concurrency_id": JOB_CONCURRENCY_ID,
+        "concurrency_limit": JOB_LISTENERS,
+    }
+    gr.api(_documented(_generate(dispatcher), Generated), api_name="generate", **jobs)
+    gr.api(_documented(_warm_up(dispatcher), dict[str, Any]), api_name="warm_up", **jobs)
+    # These three answer at once, also while every listener's place is taken.
+    gr.api(_status(dispatcher), api_name="status", queue=False)
+    gr.api(_cancel(dispatcher), api_name="cancel", queue=False)
+    gr.api(_read_metadata(), api_name="read_metadata", queue=False)
+
+
+def _documented(
+    endpoint: Callable[..., Iterator[Any]], returns: Any
+) -> Callable[..., Iterator[Any]]:
+    """gr.api takes its outputs from the return annotation, and does not look into an Iterator."""
+    signature = inspect.signature(endpoint).replace(return_annotation=returns)
+    endpoint.__signature__ = signature  # type: ignore[attr-defined]
+    return endpoint
+
+
+def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]:
+    def generate(
+        prompt: str,
+        negative_prompt: str = "",
+        model: str | None = None,
+        mode: str | None = None,
+        size: str | None = None,
+        steps: int | None = None,
+        guidance: float | None = None,
+        seed: int | None = None,
+        count: int = 1,
+    ) -> Iterator[GeneratedSoFar]:
+        """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
+
+        size is "WIDTHxHEIGHT". A seed of null or -1 is drawn; more images get the seeds after it.
+        While the job goes on, info holds one dict with "job" (for /cancel), "state" and progress,
+        and images holds what is done; the first such answer comes at once.
+        """
+        form = Form(
+            prompt=prompt,
+            negative_prompt=negative_prompt,
+            model=model,
+            mode=mode,
+            size=size,
+            steps=steps,
+            guidance=guidance,
+            random_seed=seed is None,
+            seed=seed,
+            count=count,
+        )
+        with said_plainly(escape=False):
+            job = dispatcher.submit(to_request(dispatcher, form))
+            yield [], [{"job": job, "state": "queued"}]
+            images: list[dict[str, Any]] = []
+            infos: list[dict[str, Any]] = []
+            for update in dispatcher.updates(job):
+                _raise_if_lost(update)
+                if isinstance(update, ImageSaved):
+                    images.append(_file(update.path))
+                    infos.append(update.info.to_dict())
+                elif not isinstance(update, Finished):
+                    yield images, [progress_dict(update)]
+            yield images, infos
+
+    return generate
+
+
+def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
+    def warm_up(
+        model: str | None = None, mode: str | None = None, size: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Compile every program of one size ("WIDTHxHEIGHT") in one mode. Streams its progress.
+
+        What is left out is the model's default. The last dict has the state "ready".
+        """
+        with said_plainly(escape=False):
+            limits = limits_of(dispatcher, model)
+            wanted, in_mode = check_size(limits, size), check_mode(limits, mode)
+            job = dispatcher.warm_up(limits.model, in_mode, wanted)
+            what = {"model": limits.model, "mode": in_mode.value, "size": str(wanted)}
+            last = {"job": job, "state": "queued", **what}
+            yield last
+            for update in dispatcher.updates(job):
+                _raise_if_lost(update)
+                if not isinstance(update, Finished):
+                    last = {**progress_dict(update), **what}
+                    yield last
+            yield {**last, "state": "ready"}
+
+    return warm_up
+
+
+def _status(dispatcher: Dispatcher) -> Callable[[], dict[str, Any]]:
+    def status() -> dict[str, Any]:
+        """The state of the app: device, model, and which sizes are ready in which mode."""
+        with said_plainly(escape=False):
+            return strip.status_dict(dispatcher.status())
+
+    return status
+
+
+def _cancel(dispatcher: Dispatcher) -> Callable[[str], dict[str, Any]]:
+    def cancel(job: str) -> dict[str, Any]:
+        """Cancel a waiting or running job. The state is "cancelled", "finished" or "unknown"."""
+        with said_plainly(escape=False):
+            if not isinstance(job, str):
+                raise InvalidRequestError(f"A job is named by text, not {shown(job)}.")
+            return dispatcher.cancel(job).to_dict()
+
+    return cancel
+
+
+def _read_metadata() -> Callable[[gr.FileData], dict[str, Any]]:
+    def read_metadata(image: gr.FileData) -> dict[str, Any]:
+        """What made a PNG file of TPU UI: the info dict that /generate returned with it."""
+        with said_plainly(escape=False):
+            # Gradio has checked that a file with its mark is one that the caller uploaded. Anything
+            # else could name any file on this machine.
+            if not is_file_obj_with_meta(image):
+                raise InvalidRequestError(
+                    "Upload the PNG file itself; a path or text is not enough."
+                )
+            return read_png(Path(image["path"]))
+
+    return read_metadata
+
+
+def progress_dict(update: Update) -> dict[str, Any]:
+    """An update as plain JSON values, with a "state"."""
+    match update:
+        case Queued():
+            return {"job": update.job, "state": "queued", "position": update.position}
+        case Loading():
+            parts = {"component": update.component, "index": update.index, "count": update.count}
+            return {"job": update.job, "state": "loading", **parts}
+        case Warming():
+            return {
+                "job": update.job,
+                "state": "compiling",
+                "size": str(update.size),
+                "stage": update.stage,
+                "programs_compiled": update.programs_compiled,
+                "elapsed_s": update.elapsed_s,
+                "expected_s": update.expected_s,
+            }
+        case Warmed():
+            return {
+                "job": update.job,
+                "state": "ready",
+                "size": str(update.size),
+                "programs_compiled": update.programs_compiled,
+                "elapsed_s": update.elapsed_s,
+            }
+        case Stepped():
+            return {
+                "job": update.job,
+                "state": "running",
+                "image": update.image,
+                "count": update.count,
+                "step": update.step,
+                "steps": update.steps,
+                "left_s": update.left_s,
+            }
+        case ImageSaved() | ImageMade():
+            return {"job": update.job, "state": "running", "image": update.image}
+        case Finished():
+            return {"job": update.job, "state": "finished"}
+        case Cancelled():
+            return {"job": update.job, "state": "cancelled"}
+        case Failed():
+            return {"job": update.job, "state": "failed", "message": update.message}
+        case _:
+            assert_never(update)
+
+
+def _raise_if_lost(update: Update) -> None:
+    if isinstance(update, Failed):
+        raise TpuUiError(update.message)
+    if isinstance(update, Cancelled):
+        raise JobCancelledError(f"Job {update.job} was cancelled.")
+
+
+def _file(path: Path) -> dict[str, Any]:
+    """A file as Gradio's clients download it."""
+    file = gr.FileData(path=handed_out(path), orig_name=path.name, mime_type="image/png")
+    return dict(file.model_dump())

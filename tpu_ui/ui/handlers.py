@@ -1,0 +1,252 @@
+"""What happens on each event of the page: inputs -> request -> dispatcher -> outputs.
+
+A handler belongs to nobody: what a visitor has running is in her gr.State, what runs is the
+dispatcher's. A generator below only listens. When its visitor leaves, Gradio drops it, and the job
+goes on to its end: its pictures stay in the outputs folder, and the queue moves on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
+from tpu_ui.errors import InvalidRequestError, MetadataError, TpuUiError
+from tpu_ui.metadata import read_png
+from tpu_ui.protocol import Failed, Finished, Warmed
+from tpu_ui.request import Limits, check_mode, check_size, validate
+from tpu_ui.ui import view
+from tpu_ui.ui.failures import said_plainly
+from tpu_ui.ui.files import handed_out
+from tpu_ui.ui.form import Form, limits_of, to_request
+from tpu_ui.ui.live import Chosen, Live, Picker, live
+
+Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
+
+
+class Run(NamedTuple):
+    """Outputs of a job, in the order `blocks` wires them."""
+
+    job: Changed
+    progress: Changed
+    pictures: Changed
+    result: Changed
+    seed: Changed
+    reuse: Changed
+    generate: Changed
+    warm_up: Changed
+    warm_up_cold: Changed
+    cancel: Changed
+
+
+class ModelSettings(NamedTuple):
+    """The fields whose limits are the model's."""
+
+    negative_prompt: dict[str, Any]
+    steps: dict[str, Any]
+    guidance: dict[str, Any]
+    image_count: dict[str, Any]
+
+
+class LiveParts(NamedTuple):
+    """Outputs that follow the status. `shown` remembers, for this visitor, what is on her page."""
+
+    shown: Changed
+    now: Changed
+    strip: Changed
+    table: Changed
+    mode: Changed
+    size: Changed
+    cold_size: Changed
+
+
+class Handlers:
+    """The page's handlers, bound to a dispatcher and to nothing else."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    # The page as a whole
+
+    def open_page(self) -> tuple[Changed, ...]:
+        """The model that is loaded, its limits, and the state of the app."""
+        model = self._dispatcher.status().model
+        settings = model_settings(self._dispatcher.limits(model))
+        return model, *settings, *self._live_parts(None, Chosen(model))
+
+    def model_changed(self, model: object) -> tuple[Changed, ...]:
+        with said_plainly(escape=True):
+            limits = limits_of(self._dispatcher, model)
+            return *model_settings(limits), *self._live_parts(None, Chosen(limits.model))
+
+    def refresh(self, shown: Live | None, *chosen: object) -> LiveParts:
+        """Once a second, and whenever the visitor chooses another mode or size."""
+        return self._live_parts(shown, Chosen(*chosen))
+
+    def _live_parts(self, shown: Live | None, chosen: Chosen) -> LiveParts:
+        now = live(self._dispatcher, chosen)
+        return LiveParts(
+            shown=gr.skip() if now == shown else now,
+            now=gr.skip() if shown and shown.now == now.now else now.now,
+            strip=gr.skip() if shown and shown.strip == now.strip else now.strip,
+            table=gr.skip() if shown and shown.table == now.table else now.table,
+            mode=_picked(shown.mode if shown else None, now.mode, chosen.mode),
+            size=_picked(shown.size if shown else None, now.size, chosen.size),
+            cold_size=_picked(shown.cold_size if shown else None, now.cold_size, chosen.cold_size),
+        )
+
+    # Jobs
+
+    def generate(self, *inputs: object) -> Iterator[Run]:
+        """Submit what the form asks for and show how it goes."""
+        with said_plainly(escape=True):
+            job = self._dispatcher.submit(to_request(self._dispatcher, Form(*inputs)))
+            yield _begun(job, "Sent.")._replace(result=view.result_html([]))
+            yield from self._follow(job)
+
+    def warm_up(self, model: object, mode: object, size: object) -> Iterator[Run]:
+        """Compile one size of one mode, in view. None stands for the model's default."""
+        with said_plainly(escape=True):
+            limits = limits_of(self._dispatcher, model)
+            wanted = check_size(limits, size)
+            job = self._dispatcher.warm_up(limits.model, check_mode(limits, mode), wanted)
+            yield _begun(job, f"Asked to compile {wanted}.")
+            yield from self._follow(job)
+
+    def _follow(self, job: str) -> Iterator[Run]:
+        """A job's updates as outputs, to its ending. Raises TpuUiError if it failed."""
+        saved: list[ImageSaved] = []
+        warmed: view.Progress | None = None  # a warm-up's last words: what is ready, what it took
+        for update in self._dispatcher.updates(job):
+            now = view.progress(update)
+            if isinstance(update, Warmed):
+                warmed = replace(now, running=False)
+            elif isinstance(update, Finished):
+                now = warmed or now
+            else:
+                warmed = None
+            run = NOTHING._replace(progress=view.progress_html(now))
+            if isinstance(update, ImageSaved):
+                saved.append(update)
+                run = run._replace(
+                    pictures=_pictures(saved),
+                    result=view.result_html([one.info for one in saved]),
+                    seed=saved[0].info.seed,
+                    reuse=gr.update(interactive=True),
+                )
+            yield run
+            if isinstance(update, Failed):
+                raise TpuUiError(update.message)
+
+    def at_rest(self) -> tuple[Changed, ...]:
+        """The buttons after a job, however it ended."""
+        on = gr.update(interactive=True)
+        return on, on, on, gr.update(interactive=False)
+
+    def cancel(self, job: str | None) -> Changed:
+        """Cancel the visitor's own job. Its ending arrives where the job is followed."""
+        with said_plainly(escape=True):
+            if job:
+                self._dispatcher.cancel(job)
+            return gr.update(interactive=False)
+
+    def reuse_seed(self, seed: int | None) -> tuple[Changed, ...]:
+        """Random seed off, and the last seed in its field."""
+        return (gr.skip(), gr.skip()) if seed is None else (False, seed)
+
+    # Settings from a picture
+
+    def read_picture(self, path: str | None) -> tuple[Changed, ...]:
+        """What made the dropped file: shown, and kept for `use_settings`."""
+        off = gr.update(interactive=False)
+        with said_plainly(escape=True):
+            if path is None:
+                return None, "", off
+            try:
+                info = read_png(Path(path))
+            except MetadataError as error:
+                return None, view.note_html(str(error), "failed"), off
+            return info, view.info_html(info), gr.update(interactive=True)
+
+    def use_settings(self, info: dict[str, Any] | None) -> tuple[Changed, ...]:
+        """Fill the form with what made the picture. Refuses what is not to be had here."""
+        with said_plainly(escape=True):
+            if info is None:
+                raise InvalidRequestError("Drop a picture first.")
+            limits = limits_of(self._dispatcher, info.get("model"))
+            request = validate(limits, **{key: info.get(key) for key in _FORM_KEYS})
+            settings = model_settings(limits)
+            settings.negative_prompt["value"] = request.negative_prompt
+            settings.steps["value"] = request.steps
+            settings.guidance["value"] = request.guidance
+            size = self._size_from_picture(limits, request.mode.value, str(request.size))
+            form = (request.prompt, request.model, request.mode.value, size)
+            return *form, *settings, False, request.seed
+
+    def _size_from_picture(self, limits: Limits, mode: str, size: str) -> Changed:
+        """The size, if it can be chosen now; else the picker is left alone and a line says so."""
+        picker = live(self._dispatcher, Chosen(limits.model, mode, size)).size
+        if picker.value == size:
+            return gr.update(choices=list(picker.choices), value=size)
+        gr.Warning(f"{size} is not ready yet; the size is left as it was.", title="")
+        return gr.skip()
+
+
+NOTHING = Run(*(gr.skip() for _ in Run._fields))
+_FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", "seed")
+
+
+def model_settings(limits: Limits) -> ModelSettings:
+    """Ranges and defaults of a model. What it has no use for is disabled, and says why."""
+    steps, guidance = limits.steps, limits.guidance
+    negative: dict[str, Any] = gr.update(
+        interactive=limits.takes_negative_prompt, info=view.negative_prompt_note(limits)
+    )
+    if not limits.takes_negative_prompt:
+        negative["value"] = ""
+    return ModelSettings(
+        negative_prompt=negative,
+        steps=_slider(steps.minimum, steps.maximum, steps.default, view.steps_note(limits)),
+        guidance=_slider(
+            guidance.minimum, guidance.maximum, guidance.default, view.guidance_note(limits)
+        ),
+        image_count=_slider(1, limits.max_count, 1, view.count_note(limits)),
+    )
+
+
+def _slider(minimum: float, maximum: float, value: float, info: str) -> dict[str, Any]:
+    update: dict[str, Any] = gr.update(
+        minimum=minimum, maximum=maximum, value=value, info=info, interactive=minimum < maximum
+    )
+    return update
+
+
+def _begun(job: str, text: str) -> Run:
+    off = gr.update(interactive=False)
+    return NOTHING._replace(
+        job=job,
+        progress=view.progress_html(view.Progress(text)),
+        generate=off,
+        warm_up=off,
+        warm_up_cold=off,
+        cancel=gr.update(interactive=True),
+    )
+
+
+def _pictures(saved: list[ImageSaved]) -> Changed:
+    """The gallery's value, with the newest picture in view."""
+    seed = "Seed {}".format if len(saved) > 1 else (lambda _: None)  # one has it in the line below
+    captioned = [(handed_out(one.path), seed(one.info.seed)) for one in saved]
+    return gr.update(value=captioned, selected_index=len(saved) - 1)
+
+
+def _picked(shown: Picker | None, now: Picker, chosen: object) -> Changed:
+    """A picker's update. The visitor's choice is replaced only when it is not on offer any more."""
+    if now == shown:
+        return gr.skip()
+    update = gr.update(choices=list(now.choices), info=now.note)
+    if now.value != chosen:
+        update["value"] = now.value
+    return update

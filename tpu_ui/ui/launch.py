@@ -1,0 +1,88 @@
+"""How the page is served: queue, launch and look. Reads the style and the script beside it.
+
+`app.py` does `build(dispatcher).queue(**queue_arguments()).launch(**launch_arguments(), ...)`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+# Everything that waits on a job shares this id and limit. The dispatcher has the real queue: a
+# worker runs one job at a time, whatever happens here. These handlers only listen, so the limit is
+# high on purpose: with Gradio's usual limit of 1 the second visitor would stand in Gradio's queue,
+# where nobody can tell her how many jobs are before hers, and where none of them can be cancelled.
+JOB_CONCURRENCY_ID = "device"
+JOB_LISTENERS = 96
+
+# A listener occupies a thread while it waits. Status, cancel and file handlers need some too.
+MAX_THREADS = JOB_LISTENERS + 40
+
+MAX_UPLOAD = "32mb"
+CACHE_CHECK_S = 600
+CACHE_AGE_S = 6 * 3600  # copies of pictures handed out; the originals stay in the outputs folder
+
+_HERE = Path(__file__).resolve().parent
+_SANS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica", "Arial", "sans-serif"]
+_MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
+
+
+def queue_arguments() -> dict[str, Any]:
+    """For `Blocks.queue`."""
+    return {"default_concurrency_limit": JOB_LISTENERS, "api_open": False}
+
+
+def launch_arguments() -> dict[str, Any]:
+    """For `Blocks.launch`: what belongs to the page, whoever serves it.
+
+    `show_error` stays off: our own errors and Gradio's refusals are shown anyway, and the text of
+    an unexpected exception is the log's business alone.
+    """
+    script = (_HERE / "keyboard.js").read_text(encoding="utf-8")
+    return {
+        "theme": theme(),
+        "css_paths": [_HERE / "style.css"],
+        "head": f"<script>{script}</script>",
+        "footer_links": ["api"],
+        "max_threads": MAX_THREADS,
+        "max_file_size": MAX_UPLOAD,
+        "show_error": False,
+        "enable_monitoring": False,
+        "ssr_mode": False,
+    }
+
+
+def theme() -> gr.themes.Base:
+    """A plain theme on the system's own fonts: nothing is fetched from elsewhere."""
+    return gr.themes.Base(
+        primary_hue=gr.themes.colors.teal,
+        secondary_hue=gr.themes.colors.teal,
+        neutral_hue=gr.themes.colors.slate,
+        font=[gr.themes.Font(name) for name in _SANS],
+        font_mono=[gr.themes.Font(name) for name in _MONO],
+        radius_size=gr.themes.sizes.radius_md,
+        spacing_size=gr.themes.sizes.spacing_md,
+    ).set(
+        body_background_fill="*neutral_50",
+        body_background_fill_dark="*neutral_950",
+        block_background_fill="white",
+        block_background_fill_dark="*neutral_900",
+        block_border_width="1px",
+        block_info_text_color="*neutral_500",
+        block_info_text_color_dark="*neutral_400",
+        body_text_color_subdued="*neutral_500",
+        body_text_color_subdued_dark="*neutral_400",
+        input_background_fill="white",
+        input_background_fill_dark="*neutral_950",
+        input_border_width="1px",
+        input_border_color="*neutral_300",
+        input_border_color_dark="*neutral_700",
+        input_border_color_focus="*primary_600",
+        input_border_color_focus_dark="*primary_500",
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_dark="*primary_600",
+        button_primary_background_fill_hover_dark="*primary_700",
+        button_primary_text_color="white",
+        button_primary_text_color_dark="white",
+    )

@@ -1,0 +1,84 @@
+"""What in the page follows the app's state by itself, and what of it has changed. No Gradio.
+
+The page asks once a second. `Live` is all that could change, as plain comparable values: what
+equals the last one shown is not sent again, so nothing flickers and no open list closes.
+"""
+
+from dataclasses import dataclass
+
+from tpu_ui.dispatch.interface import Dispatcher, Status
+from tpu_ui.request import Limits
+from tpu_ui.shapes import Mode, ProgramState
+from tpu_ui.ui import strip, view
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the visitor has chosen, as the page reports it; None before the first choice."""
+
+    model: object = None
+    mode: object = None
+    size: object = None
+    cold_size: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picker:
+    """A choice on the page: (label, value) pairs, the one that is chosen, and a line about it."""
+
+    choices: tuple[tuple[str, str], ...]
+    value: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Everything that follows the status, for one visitor's choice of model and mode."""
+
+    now: str
+    strip: str
+    table: str
+    mode: Picker
+    size: Picker
+    cold_size: Picker
+
+
+def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
+    """The page's living parts at this moment. What cannot be chosen is replaced."""
+    status = dispatcher.status()
+    model = chosen.model if chosen.model in dispatcher.presets else status.model
+    limits = dispatcher.limits(str(model))
+    mode = _mode(status, limits, chosen.mode)
+    programs = {mode: view.sizes_of(status, limits, mode) for mode in limits.modes}
+    sizes = programs[mode]
+    choices = view.size_choices(status, sizes)
+    size = view.chosen_size(choices, chosen.size, limits.default_size)
+    cold = tuple(
+        (f"{name} ({strip.size_text(one)})", str(name))
+        for name, one in sizes.items()
+        if one.state in (ProgramState.COLD, ProgramState.FAILED)
+    )
+    title = dispatcher.presets[limits.model].title
+    return Live(
+        now=strip.now_html(status),
+        strip=strip.strip_html(status, title, mode, sizes),
+        table=strip.table_html(status, programs),
+        mode=Picker(view.mode_choices(limits), mode.value, view.mode_note(limits, mode)),
+        size=Picker(choices, size, view.size_note(status, sizes, size)),
+        cold_size=Picker(
+            cold, view.chosen_size(cold, chosen.cold_size, limits.default_size), _cold_note(cold)
+        ),
+    )
+
+
+def _mode(status: Status, limits: Limits, wanted: object) -> Mode:
+    for mode in (wanted, status.mode):
+        if mode in limits.modes:
+            return Mode(str(mode))
+    return limits.default_mode
+
+
+def _cold_note(cold: tuple[tuple[str, str], ...]) -> str:
+    if not cold:
+        return "Every size of this mode is ready or being compiled."
+    return "Sizes that this mode has not compiled yet."
