@@ -1,0 +1,53 @@
+"""Claims about postcards and captions; no model is loaded."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from demo_model.captions import describe, parse
+from demo_model.render import render, render_with_layout
+from demo_model.scene import PICTURE_SIZES_PX, PLACES, is_held_out, sample_scene
+
+
+@pytest.mark.parametrize("size_px", PICTURE_SIZES_PX)
+def test_same_scene_and_seed_give_the_same_pixels(size_px: tuple[int, int]) -> None:
+    scene = sample_scene(random.Random(3), held_out=False, size_px=size_px)
+    first = render(scene, 5)
+    assert first.shape == (size_px[1], size_px[0], 3)
+    assert np.array_equal(first, render(scene, 5))
+    assert not np.array_equal(first, render(scene, 6))
+
+
+def test_things_stand_inside_the_card_in_the_order_of_their_places() -> None:
+    rng = random.Random(0)
+    for number in range(60):
+        size_px = PICTURE_SIZES_PX[number % 3]
+        scene = sample_scene(rng, held_out=False, size_px=size_px)
+        _, layout = render_with_layout(scene, number)
+        boxes = {thing.group.place: [] for thing in layout.placed}
+        for thing in layout.placed:
+            left, _, right, bottom = thing.box_px
+            assert left >= 0
+            assert right <= size_px[0]
+            assert bottom <= size_px[1]
+            boxes[thing.group.place].append((left + right) / 2)
+        means = [np.mean(boxes[place]) for place in PLACES if place in boxes]
+        assert means == sorted(means)
+
+
+def test_a_caption_parses_back_to_what_it_says() -> None:
+    rng = random.Random(1)
+    for _ in range(2000):
+        scene = sample_scene(rng, held_out=False, size_px=(256, 256))
+        caption, wanted = describe(scene, rng)
+        assert parse(caption) == wanted, caption
+
+
+def test_held_out_scenes_never_come_from_the_training_side() -> None:
+    rng = random.Random(2)
+    for side in (True, False):
+        for _ in range(200):
+            assert is_held_out(sample_scene(rng, held_out=side, size_px=(256, 256))) == side
