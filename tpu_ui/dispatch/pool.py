@@ -221,6 +221,8 @@ class Pool:
                     job.record(part)
                 elif state.index in job.waiting:
                     job.waiting.discard(state.index)
+                    if not job.waiting:
+                        self._queue.remove(job)
                     self._end(state, job, part)
             self._announce()
 

@@ -27,8 +27,8 @@ from tpu_ui.protocol import Command, Event, Failed, Shutdown, Started
 
 START_TIMEOUT_S = 180.0  # importing torch and opening a TPU may take a minute on a slow disk
 STEP_S = 0.1
-SHUTDOWN_S = 3.0
-TERMINATE_S = 2.0
+SHUTDOWN_S = 2.0
+TERMINATE_S = 1.0
 KILL_S = 3.0
 
 log = logging.getLogger(__name__)

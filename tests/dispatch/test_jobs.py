@@ -1,0 +1,69 @@
+"""Claims about the record of a job."""
+
+import threading
+
+from tests.dispatch.driving import COMPILED, SQUARE, in_time
+from tpu_ui.dispatch.interface import Queued
+from tpu_ui.dispatch.jobs import Job, JobBook, Target, worst
+from tpu_ui.protocol import Cancelled, Failed, Finished
+
+TARGET = Target("demo", COMPILED, SQUARE)
+
+
+def test_first_ending_stands_and_nothing_follows_it() -> None:
+    job = Job(TARGET)
+    assert job.record(Queued(job.id, 0))
+    assert job.record(Finished(job.id))
+    assert not job.record(Cancelled(job.id))
+    assert not job.record(Queued(job.id, 1))
+    assert list(job.follow()) == [Queued(job.id, 0), Finished(job.id)]
+    assert job.ending == Finished(job.id)
+
+
+def test_many_threads_that_end_a_job_end_it_once() -> None:
+    job = Job(TARGET)
+    taken: list[bool] = []
+    start = threading.Barrier(8)
+
+    def end() -> None:
+        start.wait()
+        taken.append(job.record(Cancelled(job.id)))
+
+    threads = [threading.Thread(target=end) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert taken.count(True) == 1
+
+
+def test_listener_hears_what_comes_while_it_waits() -> None:
+    job = Job(TARGET)
+    threading.Timer(0.05, job.record, [Finished(job.id)]).start()
+    assert in_time(lambda: list(job.follow())) == [Finished(job.id)]
+
+
+def test_ids_cannot_be_guessed() -> None:
+    ids = {Job(TARGET).id for _ in range(100)}
+    assert len(ids) == 100
+    assert {len(job) for job in ids} == {32}
+
+
+def test_only_the_oldest_ended_jobs_are_forgotten() -> None:
+    book = JobBook(kept=3)
+    running = Job(TARGET)
+    book.add(running)
+    ended = [Job(TARGET) for _ in range(6)]
+    for job in ended:
+        job.record(Finished(job.id))
+        book.add(job)
+    kept = [job for job in ended if book.get(job.id)]
+    assert kept == ended[3:]
+    assert book.get(running.id) is running
+
+
+def test_warm_up_of_several_workers_ends_as_its_worst_part() -> None:
+    failed = Failed("j", "RuntimeError", "why")
+    assert worst([Finished("j"), failed, Cancelled("j")]) is failed
+    assert worst([Finished("j"), Cancelled("j")]) == Cancelled("j")
+    assert worst([Finished("j"), Finished("j")]) == Finished("j")
