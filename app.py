@@ -1,0 +1,90 @@
+"""TPU UI: start the app. `python app.py --help` lists the options.
+
+Settings, presets, dispatcher, page, server: in that order, and nothing at import.
+"""
+
+import logging
+import signal
+import socket
+import sys
+from types import FrameType
+
+from tpu_ui import presets, settings
+from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.errors import SettingsError, TpuUiError
+from tpu_ui.settings import Settings
+from tpu_ui.shapes import Mode
+
+
+def main(arguments: list[str]) -> int:
+    """Run until interrupted. Returns the exit status: 0, or 2 for settings that cannot work."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        chosen = settings.from_process(arguments)
+        check_port(chosen.host, chosen.port)
+        dispatcher = make_dispatcher(chosen)
+    except TpuUiError as error:
+        print(f"app.py: {error}", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        serve(chosen, dispatcher)
+    except KeyboardInterrupt:
+        logging.info("stopping")
+    finally:
+        dispatcher.close()
+    return 0
+
+
+def make_dispatcher(chosen: Settings) -> LocalDispatcher:
+    """The workers, already starting. Raises TpuUiError for a wrong preset, model or mode."""
+    return LocalDispatcher(
+        presets.load_all(),
+        model=chosen.model,
+        mode=None if chosen.mode is None else Mode(chosen.mode),
+        device=chosen.device,
+        warm=chosen.warm,
+        locked=chosen.lock,
+        workers=chosen.workers,
+        outputs=chosen.outputs,
+        cache=chosen.cache,
+    )
+
+
+def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
+    """Open the port at once and serve the page; blocks until interrupted."""
+    from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
+    from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
+
+    build(dispatcher).queue(**queue_arguments()).launch(
+        server_name=chosen.host,
+        server_port=chosen.port,
+        share=chosen.share,
+        auth=chosen.auth,
+        **launch_arguments(),
+    )
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises SettingsError if the port is in use, before anything is started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise SettingsError(
+                f"Port {port} on {host} cannot be opened ({error.strerror})."
+                " Choose another with --port."
+            ) from error
+
+
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

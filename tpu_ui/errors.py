@@ -1,0 +1,74 @@
+"""Every error this program raises on purpose. Knows nothing of torch, Gradio or processes.
+
+`survives` says whether a worker that raised the error can go on with its next job. A worker that
+does not survive is replaced by a new one. Messages are shown to people as they are: each one says
+what would be right.
+"""
+
+from typing import ClassVar
+
+
+class TpuUiError(Exception):
+    """Base of all errors below. `str(error)` is a sentence for the person who asked."""
+
+    survives: ClassVar[bool] = True
+
+
+class SettingsError(TpuUiError):
+    """The command line or the environment asks for something that does not exist."""
+
+
+class PresetError(TpuUiError):
+    """A preset file is wrong. The message names the file and the field."""
+
+
+class InvalidRequestError(TpuUiError):
+    """A request is outside what the model takes. The message says what it takes."""
+
+
+class LockedError(InvalidRequestError):
+    """The sizes are locked and the one asked for is not ready. The message names the ready ones."""
+
+
+class QueueFullError(TpuUiError):
+    """Too many jobs wait already. The message says how many."""
+
+
+class MetadataError(TpuUiError):
+    """A file carries no settings of ours, or ones that cannot be read."""
+
+
+class DeviceUnavailableError(TpuUiError):
+    """The device asked for is not on this machine."""
+
+    survives = False
+
+
+class ModeUnavailableError(InvalidRequestError):
+    """The mode asked for cannot run on this device."""
+
+
+class LoadError(TpuUiError):
+    """The model's files are missing or broken. The message names the file and the remedy."""
+
+    survives = False
+
+
+class OutOfDeviceMemoryError(TpuUiError):
+    """The chip's memory is used up. A new worker starts with all of it free."""
+
+    survives = False
+
+
+class BrokenImageError(TpuUiError):
+    """The model made NaN or infinite values, or a picture of another size than asked for."""
+
+
+class WorkerDiedError(TpuUiError):
+    """The worker process ended in the middle of a job."""
+
+    survives = False
+
+
+class JobCancelledError(TpuUiError):
+    """Somebody cancelled the job."""

@@ -1,0 +1,112 @@
+"""What made an image: written into the PNG, and read back. Knows nothing of torch or Gradio.
+
+Two text chunks are written: `parameters`, the form that A1111 began and other tools read, and
+`tpu_ui`, our own JSON, which is exact. The JSON is plain ASCII, so any text a person can type
+survives, emoji, control characters and lone surrogates included.
+"""
+
+import io
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+from PIL.PngImagePlugin import PngInfo
+
+from tpu_ui.errors import MetadataError
+
+JSON_KEY = "tpu_ui"
+PARAMETERS_KEY = "parameters"
+MAX_FILE_PX = 64_000_000  # a larger picture is not one of ours; it may be a bomb
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds of wall time that one image took. `total` includes the wait in the queue."""
+
+    queue: float
+    encode: float
+    denoise: float
+    decode: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """What made one image, read off the pipeline that ran.
+
+    `mode` is the mode that ran; `programs_compiled` counts the programs handed to the compiler
+    while this image was made. `notices` are sentences for the person who asked.
+    """
+
+    job: str
+    model: str
+    mode: str
+    device: str
+    chip: str
+    size: str
+    steps: int
+    guidance: float
+    seed: int
+    prompt: str
+    negative_prompt: str
+    scheduler: str
+    dtype: str
+    timings_s: Timings
+    programs_compiled: int
+    version: str
+    notices: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values: what the API returns and what is stored in the PNG."""
+        return {**asdict(self), "notices": list(self.notices)}
+
+
+def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:
+    """The bytes of a PNG file of `pixels` (RGB) that carries `info`."""
+    text = PngInfo()
+    text.add_itxt(PARAMETERS_KEY, _clean(parameters_text(info)))
+    text.add_itxt(JSON_KEY, json.dumps(info.to_dict(), ensure_ascii=True))
+    file = io.BytesIO()
+    pixels.save(file, format="PNG", pnginfo=text)
+    return file.getvalue()
+
+
+def read_png(path: Path) -> dict[str, Any]:
+    """The info dict that `encode_png` wrote. Raises MetadataError, saying what is wrong."""
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            if image.width * image.height > MAX_FILE_PX:
+                raise MetadataError("The picture is too large to be one of ours.")
+            stored = getattr(image, "text", {}).get(JSON_KEY)
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise MetadataError("The file is not a PNG picture that can be read.") from error
+    except Image.DecompressionBombError as error:
+        raise MetadataError("The picture is too large to be one of ours.") from error
+    if stored is None:
+        raise MetadataError("The picture carries no settings of TPU UI.")
+    try:
+        info = json.loads(stored)
+    except ValueError as error:
+        raise MetadataError("The settings in the picture are damaged.") from error
+    if not isinstance(info, dict):
+        raise MetadataError("The settings in the picture are damaged.")
+    return info
+
+
+def parameters_text(info: ImageInfo) -> str:
+    """The settings in A1111's form: prompt, negative prompt, then one line of "Name: value"."""
+    lines = [info.prompt]
+    if info.negative_prompt:
+        lines.append(f"Negative prompt: {info.negative_prompt}")
+    lines.append(
+        f"Steps: {info.steps}, Sampler: {info.scheduler}, CFG scale: {info.guidance:g}, "
+        f"Seed: {info.seed}, Size: {info.size}, Model: {info.model}, Version: TPU UI {info.version}"
+    )
+    return "\n".join(lines)
+
+
+def _clean(text: str) -> str:
+    """`text` without what a PNG text chunk cannot hold: NUL and lone surrogates."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")

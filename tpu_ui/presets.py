@@ -1,0 +1,196 @@
+"""Presets: one model each, as data in TOML files. Knows nothing of torch or of how a model runs.
+
+A preset says where the weights are, which diffusers pipeline runs them, and what a caller may ask
+for. A difference between two models is a field here, never an `if` in code. `load_all` stops at the
+first wrong file and names the file and the field.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tpu_ui.errors import InvalidRequestError, PresetError
+from tpu_ui.request import IntegerRange, Limits, NumberRange
+from tpu_ui.shapes import Device, ImageSize, Mode
+
+PRESETS_FOLDER = Path(__file__).resolve().parent.parent / "presets"
+
+
+def _size(text: str) -> str:
+    ImageSize.parse(text)
+    return text
+
+
+SizeText = Annotated[str, AfterValidator(_size)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class StepsTable(_Table):
+    """Denoising steps a caller may ask for."""
+
+    minimum: int = Field(ge=1)
+    maximum: int = Field(le=200)
+    default: int
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.minimum <= self.default <= self.maximum:
+            raise ValueError("default must lie between minimum and maximum")
+        return self
+
+
+class GuidanceTable(_Table):
+    """Guidance scale. `off` is the scale at and below which diffusers skips the second half of the
+    batch; leave it out for a model whose batch never depends on the scale."""
+
+    minimum: float = Field(ge=0)
+    maximum: float = Field(le=50)
+    default: float
+    off: float | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.minimum <= self.default <= self.maximum:
+            raise ValueError("default must lie between minimum and maximum")
+        return self
+
+
+class ComponentsTable(_Table):
+    """Names of the pipeline's components by their part in making an image.
+
+    `omitted` names optional components that the pipeline runs without, such as SD3's T5 encoder.
+    """
+
+    denoiser: str
+    text_encoders: tuple[str, ...] = Field(min_length=1, strict=False)
+    vae: str
+    omitted: tuple[str, ...] = Field(default=(), strict=False)
+
+
+class Preset(_Table):
+    """One model. `repository` is a hub name, or a folder beside the preset when it begins "./"."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    title: str
+    description: str
+    repository: str = Field(min_length=1)
+    revision: str | None = None
+    licence: str
+    gated: bool = False
+    pipeline: str = Field(pattern=r"^[A-Z]\w*Pipeline$")
+    dtype: Literal["float32", "bfloat16", "float16"]
+    sizes: tuple[SizeText, ...] = Field(min_length=1, strict=False)
+    steps: StepsTable
+    guidance: GuidanceTable
+    negative_prompt: bool
+    max_count: int = Field(default=4, ge=1, le=16)
+    text_tokens: int = Field(ge=1)
+    mode: Literal["eager", "fused", "compiled"] = "compiled"
+    components: ComponentsTable
+    call: dict[str, str | int | float | bool] = {}
+    examples: tuple[str, ...] = Field(default=(), strict=False)
+    folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)
+
+    @model_validator(mode="after")
+    def _no_size_twice(self) -> Self:
+        if len(set(self.sizes)) != len(self.sizes):
+            raise ValueError("sizes names a size twice")
+        return self
+
+    @property
+    def image_sizes(self) -> tuple[ImageSize, ...]:
+        """The sizes on offer; the first is the default."""
+        return tuple(ImageSize.parse(size) for size in self.sizes)
+
+    @property
+    def source(self) -> str:
+        """What diffusers loads from: a folder's path, or the hub name."""
+        if self.repository.startswith("./"):
+            return str((self.folder / self.repository).resolve())
+        return self.repository
+
+    @property
+    def is_local(self) -> bool:
+        return self.repository.startswith("./")
+
+    def guidance_states(self) -> tuple[bool, ...]:
+        """The values of "guidance is on" that this model's range of scales can give."""
+        if self.guidance.off is None:
+            return (False,)
+        states = []
+        if self.guidance.maximum > self.guidance.off:
+            states.append(True)
+        if self.guidance.minimum <= self.guidance.off:
+            states.append(False)
+        return tuple(states)
+
+    def limits(self, device: Device) -> Limits:
+        """What a caller may ask of this model on `device`."""
+        unavailable = tuple((mode, why) for mode in Mode if (why := unavailable_mode(mode, device)))
+        modes = tuple(mode for mode in Mode if mode not in dict(unavailable))
+        preferred = Mode(self.mode)
+        return Limits(
+            model=self.name,
+            sizes=self.image_sizes,
+            default_size=self.image_sizes[0],
+            steps=IntegerRange(self.steps.minimum, self.steps.maximum, self.steps.default),
+            guidance=NumberRange(
+                self.guidance.minimum, self.guidance.maximum, self.guidance.default
+            ),
+            guidance_off=self.guidance.off,
+            takes_negative_prompt=self.negative_prompt,
+            max_count=self.max_count,
+            default_mode=preferred if preferred in modes else modes[0],
+            modes=modes,
+            unavailable_modes=unavailable,
+        )
+
+
+def unavailable_mode(mode: Mode, device: Device) -> str | None:
+    """Why `mode` cannot run on `device`; None where it can."""
+    if device is not Device.CPU or mode is Mode.EAGER:
+        return None
+    if mode is Mode.FUSED:
+        return "fused eager is TorchTPU's, and this is plain PyTorch on a CPU"
+    return "compiled mode uses TorchTPU's compiler, and this is plain PyTorch on a CPU"
+
+
+def load(path: Path) -> Preset:
+    """Read one preset file. Raises PresetError that names the file and the field."""
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise PresetError(f"{path.name}: cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PresetError(f"{path.name}: not valid TOML: {error}.") from error
+    try:
+        preset = Preset.model_validate({**table, "folder": path.parent})
+    except (ValidationError, InvalidRequestError) as error:
+        raise PresetError(f"{path.name}: {_first_problem(error)}") from error
+    if preset.name != path.stem:
+        raise PresetError(f"{path.name}: name: is {preset.name!r}; it must be {path.stem!r}.")
+    return preset
+
+
+def load_all(folder: Path = PRESETS_FOLDER) -> dict[str, Preset]:
+    """Every preset in `folder`, by name. Raises PresetError at the first wrong file."""
+    presets = [load(path) for path in sorted(folder.glob("*.toml"))]
+    if not presets:
+        raise PresetError(f"{folder} holds no preset (*.toml).")
+    return {preset.name: preset for preset in presets}
+
+
+def _first_problem(error: ValidationError | InvalidRequestError) -> str:
+    if isinstance(error, InvalidRequestError):
+        return f"sizes: {error}"
+    problem = error.errors()[0]
+    field = ".".join(str(part) for part in problem["loc"]) or "the file"
+    if problem["type"] == "extra_forbidden":
+        return f"{field}: there is no such field."
+    return f"{field}: {problem['msg']}."

@@ -1,0 +1,162 @@
+"""Commands and events between the UI process and a worker. Frozen dataclasses, nothing else.
+
+Every command but `Cancel` and `Shutdown` starts a job. Every job ends in exactly one of `Finished`,
+`Failed`, `Cancelled`. A worker runs one job at a time, in the order of arrival.
+"""
+
+from dataclasses import dataclass
+
+from tpu_ui.metadata import ImageInfo
+from tpu_ui.presets import Preset
+from tpu_ui.request import GenerationRequest
+from tpu_ui.shapes import Device, ImageSize, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load the model's components onto the device."""
+
+    job: str
+    preset: Preset
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Run every program of an image of `size` once. `expected_s` is None when nobody knows."""
+
+    job: str
+    mode: Mode
+    size: ImageSize
+    expected_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Make `request.count` images. Several images are several runs of the same programs."""
+
+    job: str
+    request: GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop `job` within one step, if it is the one that runs."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """End the process after the current job has been cancelled."""
+
+
+Command = Load | WarmUp | Generate | Cancel | Shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """First event of a worker: what it runs on. `reason` says why this device, in one line."""
+
+    pid: int
+    device: Device
+    chip: str
+    memory_bytes: int | None
+    reason: str
+    versions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Component `index` (from 1) of `count` is in place."""
+
+    job: str
+    component: str
+    index: int
+    count: int
+    loaded_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Warming:
+    """A sign of life while programs are compiled. `stage` is for people: "text", "step 1 of 2"."""
+
+    job: str
+    mode: Mode
+    size: ImageSize
+    stage: str
+    programs_compiled: int
+    elapsed_s: float
+    expected_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """Every program of this mode and size has run."""
+
+    job: str
+    mode: Mode
+    size: ImageSize
+    programs_compiled: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """Step `step` (from 1) of `steps` of image `image` (from 1) of `count` is done.
+
+    Step 0 means that the text is encoded and denoising begins. `left_s` is for this image.
+    """
+
+    job: str
+    image: int
+    count: int
+    step: int
+    steps: int
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageMade:
+    """One image: `rgb` holds height x width x 3 bytes, uint8, rows from the top."""
+
+    job: str
+    image: int
+    size: ImageSize
+    rgb: bytes
+    info: ImageInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The programs this worker has handed to the compiler since it started, eager ops included.
+
+    `since_ready` counts those compiled by requests the lock lets through: zero, or a bug.
+    """
+
+    programs_compiled: int
+    since_ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """`message` is for the person who asked; `kind` is the error's class name."""
+
+    job: str
+    kind: str
+    message: str
+
+
+Ending = Finished | Failed | Cancelled
+Progress = Loading | Warming | Warmed | Stepped | ImageMade
+JobEvent = Progress | Ending
+Event = Started | Counted | JobEvent

@@ -1,0 +1,184 @@
+"""Which device this process runs on, and what it is. Decides once, before torch is imported.
+
+torch_tpu reads `TPU_LIBRARY_PATH` while torch is imported, so the choice between a chip and the
+software TPU is made from the PCI bus and not by asking torch.
+"""
+
+import logging
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpu_ui.errors import DeviceUnavailableError
+from tpu_ui.runtime import software_tpu
+from tpu_ui.shapes import Device
+
+if TYPE_CHECKING:
+    import torch
+
+log = logging.getLogger(__name__)
+
+PCI_FOLDER = Path("/sys/bus/pci/devices")
+# Google's vendor id, and the ids of its TPUs (torch_tpu, `_internal/utils/hardware.py`). The vendor
+# alone is not enough: Google's network cards carry it too.
+GOOGLE_VENDOR = "0x1ae0"
+TPU_DEVICES = {
+    "0x005e": "TPU v4",
+    "0x0062": "TPU v5p",
+    "0x0063": "TPU v5e",
+    "0x006f": "TPU v6e",
+    "0x0076": "TPU v7",
+}
+VERSIONED = ("torch", "torch_tpu", "libtpu", "diffusers", "transformers", "accelerate")
+
+
+@dataclass(frozen=True)
+class OpenDevice:
+    """A device that works.
+
+    `programs_compiled` counts programs handed to the compiler since the start, eager operations
+    included. `memory_bytes` is None where the device does not tell.
+    """
+
+    device: Device
+    torch_device: "torch.device"
+    chip: str
+    memory_bytes: int | None
+    reason: str
+    programs_compiled: Callable[[], int]
+
+    def synchronize(self) -> None:
+        """Wait until everything that was sent to the device has run."""
+        import torch  # noqa: PLC0415
+
+        if self.device is not Device.CPU:
+            torch.accelerator.synchronize()
+
+
+def open_device(choice: str) -> OpenDevice:
+    """Open the device meant by `choice`: "auto", or the name of a Device.
+
+    "auto" takes the first that works of a chip, the software TPU and the CPU, and says why.
+    Raises DeviceUnavailableError if a device asked for by name does not work.
+    """
+    if choice != "auto":
+        return _OPENERS[Device(choice)]("asked for by name")
+    chip = chip_on_the_bus()
+    if chip is not None:
+        return _OPENERS[Device.TPU](f"a {chip} chip was found")
+    try:
+        return _OPENERS[Device.SOFTWARE_TPU]("no TPU chip was found, the software TPU works")
+    except DeviceUnavailableError as error:
+        log.warning("The software TPU does not work: %s", error)
+        return _OPENERS[Device.CPU](f"no TPU chip was found, and no software TPU: {error}")
+
+
+def chip_on_the_bus(folder: Path = PCI_FOLDER) -> str | None:
+    """The name of the first TPU chip on the PCI bus; None if there is none."""
+    for entry in sorted(folder.glob("*")):
+        try:
+            vendor = (entry / "vendor").read_text().strip()
+            device = (entry / "device").read_text().strip()
+        except OSError:
+            continue
+        if vendor == GOOGLE_VENDOR and device in TPU_DEVICES:
+            return TPU_DEVICES[device]
+    return None
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Installed versions of what makes a compiled program, by distribution name."""
+    found = []
+    for name in VERSIONED:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            continue
+    return tuple(found)
+
+
+def _open_tpu(reason: str) -> OpenDevice:
+    if chip_on_the_bus() is None:
+        raise DeviceUnavailableError(
+            "There is no TPU chip in this machine. Use --device software-tpu or cpu."
+        )
+    import torch  # noqa: PLC0415
+
+    device = _working_device("tpu")
+    properties = torch.tpu.get_device_properties()  # type: ignore[attr-defined]
+    return OpenDevice(
+        device=Device.TPU,
+        torch_device=device,
+        chip=torch.tpu.get_device_name(),  # type: ignore[attr-defined]
+        memory_bytes=getattr(properties, "total_memory", None),
+        reason=reason,
+        programs_compiled=_cache_misses,
+    )
+
+
+def _open_software_tpu(reason: str) -> OpenDevice:
+    plugin = software_tpu.install()
+    return OpenDevice(
+        device=Device.SOFTWARE_TPU,
+        torch_device=_working_device("tpu"),
+        chip=f"XLA on {_processor()}",
+        memory_bytes=None,
+        reason=reason,
+        programs_compiled=lambda: plugin.programs_compiled,
+    )
+
+
+def _open_cpu(reason: str) -> OpenDevice:
+    import torch  # noqa: PLC0415
+
+    return OpenDevice(
+        device=Device.CPU,
+        torch_device=torch.device("cpu"),
+        chip=_processor(),
+        memory_bytes=None,
+        reason=reason,
+        programs_compiled=lambda: 0,
+    )
+
+
+_OPENERS: dict[Device, Callable[[str], OpenDevice]] = {
+    Device.TPU: _open_tpu,
+    Device.SOFTWARE_TPU: _open_software_tpu,
+    Device.CPU: _open_cpu,
+}
+
+
+def _working_device(name: str) -> "torch.device":
+    """The torch device `name`, after one addition has run on it."""
+    import torch  # noqa: PLC0415
+
+    try:
+        if (torch.ones(2, device=name) + 1).sum().item() != 4:
+            raise DeviceUnavailableError(f"Device {name} computes wrong results.")
+    except RuntimeError as error:
+        raise DeviceUnavailableError(f"Device {name} does not work: {error}") from error
+    return torch.device(name)
+
+
+def _cache_misses() -> int:
+    """Programs that no cache of torch_tpu held, so that they were compiled.
+
+    A private counter (torch_tpu 0.2.0), used here and nowhere else. On the software TPU it was
+    seen to be equal to the programs handed to the compiler.
+    """
+    from torch_tpu._internal.device import _device_ops_backend  # noqa: PLC0415
+
+    return int(_device_ops_backend._get_cache_misses())
+
+
+def _processor() -> str:
+    """The processor's name, as the kernel gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,262 @@
+"""The runtime that drives diffusers' pipelines: one device, one pipeline, three modes.
+
+Puts the parts of this package together behind the `Runtime` protocol. Never heard of processes,
+queues or the page.
+"""
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import diffusers
+import transformers
+
+from tpu_ui import __version__
+from tpu_ui.errors import LoadError, OutOfDeviceMemoryError
+from tpu_ui.metadata import ImageInfo, Timings
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import (
+    Generate,
+    ImageMade,
+    Load,
+    Loading,
+    Started,
+    Stepped,
+    Warmed,
+    Warming,
+    WarmUp,
+)
+from tpu_ui.request import GenerationRequest
+from tpu_ui.runtime import device as devices
+from tpu_ui.runtime import placement, text, warmup
+from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
+from tpu_ui.runtime.modes import Modes
+from tpu_ui.shapes import Mode
+
+log = logging.getLogger(__name__)
+
+OUT_OF_MEMORY_MARKS = ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory")
+
+
+@dataclass(slots=True)
+class _Loaded:
+    preset: Preset
+    pipeline: Any
+    modes: Modes
+
+
+@dataclass(slots=True)
+class _Clock:
+    """When the parts of one image ended, in seconds of `time.monotonic`."""
+
+    began: float
+    encoded: float = 0.0
+    denoised: float = 0.0
+
+    def timings(self, now: float) -> Timings:
+        return Timings(
+            queue=0.0,  # the dispatcher knows
+            encode=round(self.encoded - self.began, 4),
+            denoise=round(self.denoised - self.encoded, 4),
+            decode=round(now - self.denoised, 4),
+            total=round(now - self.began, 4),
+        )
+
+
+class DiffusionRuntime:
+    """Owns one device and one pipeline. See `tpu_ui.runtime.interface.Runtime`."""
+
+    def __init__(self, device: devices.OpenDevice) -> None:
+        self._device = device
+        self._loaded: _Loaded | None = None
+        # Their warnings quote prompts, and a log is no place for them; ours go with the image.
+        diffusers.utils.logging.set_verbosity_error()
+        transformers.utils.logging.set_verbosity_error()
+        log.info("device %s (%s): %s", device.device, device.chip, device.reason)
+
+    def started(self) -> Started:
+        return Started(
+            pid=os.getpid(),
+            device=self._device.device,
+            chip=self._device.chip,
+            memory_bytes=self._device.memory_bytes,
+            reason=self._device.reason,
+            versions=devices.versions(),
+        )
+
+    def programs_compiled(self) -> int:
+        return self._device.programs_compiled()
+
+    def load(self, command: Load) -> Iterator[Loading]:
+        preset = command.preset
+        self._loaded = None
+        loading = placement.load_pipeline(preset, self._device.torch_device)
+        loaded_bytes = 0
+        with _memory_errors():
+            while True:
+                try:
+                    placed = next(loading)
+                except StopIteration as end:
+                    pipeline = end.value
+                    break
+                loaded_bytes += placed.weight_bytes
+                yield Loading(
+                    command.job, placed.component, placed.index, placed.count, loaded_bytes
+                )
+        denoiser = getattr(pipeline, preset.components.denoiser)
+        programs = len(preset.sizes) * len(preset.guidance_states())
+        self._loaded = _Loaded(preset, pipeline, Modes(denoiser, self._device.device, programs))
+
+    def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
+        began = time.monotonic()
+        programs_before = self.programs_compiled()
+
+        def warming(stage: str) -> Warming:
+            return Warming(
+                command.job,
+                command.mode,
+                command.size,
+                stage,
+                self.programs_compiled() - programs_before,
+                time.monotonic() - began,
+                command.expected_s,
+            )
+
+        for request in warmup.requests(self._need().preset, command.mode, command.size):
+            name = f"guidance {request.guidance:g}"
+            yield warming(f"{name}: text")
+            for event in self._one_image(command.job, request, 1):
+                if isinstance(event, Stepped):
+                    yield warming(f"{name}: {_stage(event)}")
+        yield Warmed(
+            command.job,
+            command.mode,
+            command.size,
+            self.programs_compiled() - programs_before,
+            time.monotonic() - began,
+        )
+
+    def generate(self, command: Generate) -> Iterator[Stepped | ImageMade]:
+        for image in range(1, command.request.count + 1):
+            yield from self._one_image(command.job, command.request, image)
+
+    def _need(self) -> _Loaded:
+        if self._loaded is None:
+            raise LoadError("No model is loaded.")
+        return self._loaded
+
+    def _one_image(
+        self, job: str, request: GenerationRequest, image: int
+    ) -> Generator[Stepped | ImageMade, None, None]:
+        """Image number `image` (from 1) of the request."""
+        loaded = self._need()
+        seed = request.seeds[image - 1]
+        programs_before = self.programs_compiled()
+        clock = _Clock(time.monotonic())
+        with loaded.modes.running(request.mode) as what_ran, _memory_errors():
+            moments = make_image(
+                loaded.pipeline,
+                _arguments(loaded.preset, request),
+                request.size,
+                seed,
+                self._device.synchronize,
+            )
+            pixels = yield from self._watched(moments, clock, job, request, image)
+            ran = what_ran()
+        info = ImageInfo(
+            job=job,
+            model=loaded.preset.name,
+            mode=ran,
+            device=self._device.device,
+            chip=self._device.chip,
+            size=str(request.size),
+            steps=request.steps,
+            guidance=request.guidance,
+            seed=seed,
+            prompt=request.prompt,
+            negative_prompt=request.negative_prompt,
+            scheduler=type(loaded.pipeline.scheduler).__name__,
+            dtype=loaded.preset.dtype,
+            timings_s=clock.timings(time.monotonic()),
+            programs_compiled=self.programs_compiled() - programs_before,
+            version=__version__,
+            notices=tuple(_notices(loaded, request, ran)),
+        )
+        yield ImageMade(job, image, request.size, pixels.tobytes(), info)
+
+    def _watched(
+        self,
+        moments: Generator[Moment, None, Picture],
+        clock: _Clock,
+        job: str,
+        request: GenerationRequest,
+        image: int,
+    ) -> Generator[Stepped, None, Picture]:
+        """The pipeline's moments as events, with the time taken and left."""
+        with contextlib.closing(moments):
+            while True:
+                try:
+                    moment = next(moments)
+                except StopIteration as end:
+                    pixels: Picture = end.value
+                    return pixels
+                now = time.monotonic()
+                if isinstance(moment, Encoded):
+                    clock.encoded = clock.denoised = now
+                    step, left_s = 0, None
+                else:
+                    clock.denoised = now
+                    step = moment.step
+                    left_s = (now - clock.encoded) / step * (request.steps - step)
+                yield Stepped(job, image, request.count, step, request.steps, left_s)
+
+
+def _arguments(preset: Preset, request: GenerationRequest) -> dict[str, Any]:
+    """The pipeline's own arguments for a request, without size, seed and callbacks."""
+    arguments: dict[str, Any] = {
+        "prompt": request.prompt,
+        "num_inference_steps": request.steps,
+        "guidance_scale": request.guidance,
+        **preset.call,
+    }
+    if preset.negative_prompt:
+        arguments["negative_prompt"] = request.negative_prompt
+    return arguments
+
+
+def _notices(loaded: _Loaded, request: GenerationRequest, ran: Mode) -> Iterator[str]:
+    """What the person who asked should know about how the image was made."""
+    if ran is not request.mode:
+        yield f"Compiling fell back: the image was made in {ran} mode, not {request.mode}."
+    yield from text.cut_notices(loaded.pipeline, loaded.preset, request.prompt, "The prompt")
+    if not request.negative_prompt:
+        return
+    off = loaded.preset.guidance.off
+    if off is not None and request.guidance <= off:
+        yield f"At guidance scale {request.guidance:g} the negative prompt has no effect."
+    yield from text.cut_notices(
+        loaded.pipeline, loaded.preset, request.negative_prompt, "The negative prompt"
+    )
+
+
+def _stage(event: Stepped) -> str:
+    if event.step == event.steps:
+        return "image"
+    return f"step {event.step + 1} of {event.steps}"
+
+
+@contextlib.contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Turns what torch and XLA raise without memory into our error, with the remedy."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, MemoryError) or any(m in str(error) for m in OUT_OF_MEMORY_MARKS):
+            raise OutOfDeviceMemoryError(
+                "The device has no memory left for this. Try a smaller size; the worker restarts."
+            ) from error
+        raise

@@ -1,0 +1,134 @@
+"""One image as a generator: events come out, and closing it stops the pipeline.
+
+The denoising loop is diffusers' own. A pipeline only calls back; a greenlet turns those calls into
+yields, so that whoever drives the generator decides after every step whether to go on.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from greenlet import getcurrent, greenlet
+
+from tpu_ui.errors import BrokenImageError, JobCancelledError
+from tpu_ui.shapes import ImageSize
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The text encoders have run; denoising begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """Denoising step `step` (from 1) is done."""
+
+    step: int
+
+
+Moment = Encoded | StepDone
+Picture = npt.NDArray[np.uint8]  # height x width x 3
+
+
+def make_image(
+    pipeline: Any,
+    arguments: dict[str, Any],
+    size: ImageSize,
+    seed: int,
+    synchronize: Callable[[], None],
+) -> Generator[Moment, None, Picture]:
+    """Run the pipeline once for one image; returns its pixels.
+
+    `arguments` are the pipeline's own, without size, seed and callbacks. `synchronize` waits for
+    the device. Raises BrokenImageError if the latents or the picture are not numbers.
+    """
+
+    def run(tell: Callable[[Moment], None]) -> Picture:
+        encode = pipeline.encode_prompt
+
+        def encode_and_tell(*args: Any, **kwargs: Any) -> Any:
+            embeddings = encode(*args, **kwargs)
+            synchronize()  # else the time of the text encoders would count as the first step's
+            tell(Encoded())
+            return embeddings
+
+        def step_and_tell(_: Any, index: int, timestep: Any, values: dict[str, Any]) -> Any:
+            synchronize()  # operations run ahead: without it a cancel would come steps too late
+            tell(StepDone(index + 1))
+            if index + 1 == arguments["num_inference_steps"]:
+                _check_latents(values["latents"])
+            return values
+
+        pipeline.encode_prompt = encode_and_tell
+        try:
+            output = pipeline(
+                **arguments,
+                height=size.height_px,
+                width=size.width_px,
+                # Noise from the host is the same on every device.
+                generator=torch.Generator("cpu").manual_seed(seed),
+                output_type="np",
+                callback_on_step_end=step_and_tell,
+                callback_on_step_end_tensor_inputs=["latents"],
+            )
+        finally:
+            del pipeline.encode_prompt  # the class's own shows again
+            pipeline.maybe_free_model_hooks()  # a cancelled run has not put its components back
+        return _to_pixels(output.images[0], size)
+
+    return (yield from _as_generator(run))
+
+
+def _as_generator(
+    run: Callable[[Callable[[Moment], None]], Picture],
+) -> Generator[Moment, None, Picture]:
+    """Run `run(tell)`; each `tell(x)` becomes a yield of x. Closing raises inside that call."""
+
+    def tell(moment: Moment) -> None:
+        runner.parent.switch(moment)  # back to the driver; returns when it wants the next moment
+
+    runner: Any = greenlet(lambda: run(tell))
+    value = runner.switch()
+    try:
+        while not runner.dead:
+            yield value
+            runner.parent = getcurrent()
+            value = runner.switch()
+    finally:
+        if not runner.dead:
+            _unwind(runner)
+    return value  # type: ignore[no-any-return]
+
+
+def _unwind(runner: Any) -> None:
+    """End a run that waits in `tell`, and let its `finally` clauses pass."""
+    runner.parent = getcurrent()
+    try:
+        runner.throw(JobCancelledError("The job was cancelled."))
+    except JobCancelledError:
+        return
+
+
+def _check_latents(latents: torch.Tensor) -> None:
+    # On the host: there a reduction compiles nothing, and the latents are small.
+    if not bool(torch.isfinite(latents.cpu()).all()):
+        raise BrokenImageError(
+            "The model made values that are not numbers (NaN). Try another seed or guidance scale."
+        )
+
+
+def _to_pixels(picture: npt.NDArray[np.float32], size: ImageSize) -> Picture:
+    """uint8 pixels of a float picture in [0, 1]."""
+    expected = (size.height_px, size.width_px, 3)
+    if picture.shape != expected:
+        raise BrokenImageError(
+            f"The model made {picture.shape} values where {expected} were asked for."
+        )
+    if not np.isfinite(picture).all():
+        raise BrokenImageError(
+            "The decoder made values that are not numbers (NaN). Try another seed."
+        )
+    return (picture * 255).round().astype(np.uint8)

@@ -1,0 +1,48 @@
+"""What the worker's loop asks of a runtime. Imports no torch, so that the loop need not.
+
+A worker picks its runtime from a "module:Class" string; the class is called with the device choice
+and the cache folder, and may fail with DeviceUnavailableError.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from tpu_ui.protocol import (
+    Generate,
+    ImageMade,
+    Load,
+    Loading,
+    Started,
+    Stepped,
+    Warmed,
+    Warming,
+    WarmUp,
+)
+
+DEVICE_CHOICES = ("auto", "tpu", "software-tpu", "cpu")
+
+
+class Runtime(Protocol):
+    """Owns one device and one pipeline. Not safe for use by two threads, but for the counters.
+
+    The three jobs are generators: between two events the caller may look for a cancel, and closes
+    the generator to stop. A generator that is closed leaves the device as a normal end does.
+    """
+
+    def __init__(self, device: str, cache: Path) -> None: ...
+
+    def started(self) -> Started:
+        """What this runtime runs on."""
+
+    def load(self, command: Load) -> Iterator[Loading]:
+        """Load the preset's components. Raises LoadError."""
+
+    def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
+        """Run every program of an image; the last event is Warmed."""
+
+    def generate(self, command: Generate) -> Iterator[Stepped | ImageMade]:
+        """Make the images one after another. Raises BrokenImageError, OutOfDeviceMemoryError."""
+
+    def programs_compiled(self) -> int:
+        """Programs handed to the compiler since the start. Any thread may ask at any time."""

@@ -1,0 +1,116 @@
+"""Loading a preset's components, and where each of them lives.
+
+One strategy so far, `resident`: every component stays on the device. A component is loaded and
+moved before the next one is read, so that the host never holds them all.
+"""
+
+import importlib
+import logging
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import diffusers
+import torch
+
+from tpu_ui.errors import LoadError
+from tpu_ui.presets import Preset
+from tpu_ui.runtime import schedule
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Component `index` (from 1) of `count` is in its place; it weighs `weight_bytes`."""
+
+    component: str
+    index: int
+    count: int
+    weight_bytes: int
+
+
+def load_pipeline(preset: Preset, device: torch.device) -> Generator[Placed, None, Any]:
+    """Load the preset's pipeline onto `device`, component by component; returns it.
+
+    Raises LoadError that names the component and the remedy.
+    """
+    kind = getattr(diffusers, preset.pipeline, None)
+    if kind is None:
+        raise LoadError(
+            f"Preset {preset.name}: diffusers {diffusers.__version__} has no {preset.pipeline}."
+        )
+    wanted = _component_classes(preset, kind)
+    components: dict[str, Any] = {}
+    for index, (name, (library, class_name)) in enumerate(wanted.items(), start=1):
+        component = _load_component(preset, name, library, class_name)
+        if isinstance(component, torch.nn.Module):
+            component = component.to(device).eval()
+        components[name] = component
+        yield Placed(name, index, len(wanted), _weight_bytes(component))
+    components["scheduler"] = schedule.on_host(components["scheduler"])
+    with _load_errors(preset, "the pipeline"):
+        pipeline = kind(**components, **dict.fromkeys(preset.components.omitted))
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def _component_classes(preset: Preset, kind: Any) -> dict[str, tuple[str, str]]:
+    """Library and class of each component, as the repository's index names them."""
+    with _load_errors(preset, "model_index.json"):
+        config = kind.load_config(preset.source, revision=preset.revision)
+    return {
+        name: (value[0], value[1])
+        for name, value in config.items()
+        if isinstance(value, list | tuple)
+        and len(value) == 2
+        and all(isinstance(part, str) for part in value)
+        and name not in preset.components.omitted
+    }
+
+
+def _load_component(preset: Preset, name: str, library: str, class_name: str) -> Any:
+    if library not in ("diffusers", "transformers"):
+        raise LoadError(f"{preset.name}: component {name} comes from {library}, which is unknown.")
+    kind = getattr(importlib.import_module(library), class_name, None)
+    if kind is None:
+        raise LoadError(f"{preset.name}: the installed {library} has no {class_name} ({name}).")
+    options: dict[str, Any] = {"subfolder": name, "revision": preset.revision}
+    if isinstance(kind, type) and issubclass(kind, torch.nn.Module):
+        options["dtype"] = getattr(torch, preset.dtype)
+        options["use_safetensors"] = True
+    log.info("loading %s (%s.%s)", name, library, class_name)
+    with _load_errors(preset, name):
+        return kind.from_pretrained(preset.source, **options)
+
+
+class _load_errors:
+    """Turns the many ways in which loading fails into a LoadError with a remedy."""
+
+    def __init__(self, preset: Preset, what: str) -> None:
+        self._preset = preset
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None or isinstance(error, LoadError) or not isinstance(error, Exception):
+            return
+        if isinstance(error, torch.OutOfMemoryError):
+            return
+        remedy = (
+            f"Check that {self._preset.repository} beside the preset is complete."
+            if self._preset.is_local
+            else f"Check the network, and that you may read {self._preset.repository}."
+        )
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise LoadError(
+            f"Model {self._preset.name} cannot be loaded: {self._what}: {lines[0]} {remedy}"
+        ) from error
+
+
+def _weight_bytes(component: Any) -> int:
+    if not isinstance(component, torch.nn.Module):
+        return 0
+    tensors = [*component.parameters(), *component.buffers()]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -1,0 +1,154 @@
+"""Settings from the command line and the environment: the only reader of both.
+
+Each option has an environment variable, `TPU_UI_` and its name in capitals with underscores; the
+command line wins. Knows the names of things, not what they are.
+"""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpu_ui.errors import SettingsError
+
+PREFIX = "TPU_UI_"
+DEVICES = ("auto", "tpu", "software-tpu", "cpu")
+MODES = ("eager", "fused", "compiled")
+WARM = ("default", "all", "none")
+DEFAULT_PORT = 7860
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set when the app starts.
+
+    `mode` is None for the model's own default. `lock` is resolved: on by itself when the app is
+    shared or hosted. `password` never leaves this object but to the server's login.
+    """
+
+    device: str
+    model: str
+    mode: str | None
+    warm: str
+    lock: bool
+    host: str
+    port: int
+    share: bool
+    auth: tuple[str, str] | None
+    workers: int
+    outputs: Path
+    cache: Path
+    hosted: bool
+
+    def __repr__(self) -> str:
+        return f"Settings(device={self.device}, model={self.model})"  # never the password
+
+
+def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """The settings meant by a command line (without the program's name) and an environment.
+
+    Raises SettingsError for an environment variable that is wrong. A wrong command line ends the
+    program with status 2 and the usage, as argparse does.
+    """
+    hosted = "SPACE_ID" in environment  # set by Hugging Face in a Space
+    parser = _parser(hosted)
+    given = parser.parse_args([*_from_environment(parser, environment), *arguments])
+    lock = given.lock if given.lock is not None else given.share or hosted
+    return Settings(
+        device=given.device,
+        model=given.model,
+        mode=given.mode,
+        warm=given.warm,
+        lock=lock,
+        host=given.host,
+        port=given.port,
+        share=given.share,
+        auth=given.auth,
+        workers=given.workers,
+        outputs=given.outputs,
+        cache=given.cache,
+        hosted=hosted,
+    )
+
+
+def from_process(arguments: Sequence[str]) -> Settings:
+    """The settings of this process. Raises SettingsError."""
+    return read(arguments, os.environ)
+
+
+def _parser(hosted: bool) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="app.py",
+        description="TPU UI: text-to-image on Google TPUs, in the browser.",
+        epilog=f"Each option can be set by a variable: --warm all is {PREFIX}WARM=all.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--device", choices=DEVICES, default="auto", help="where to run (default: auto)")
+    add("--model", default="demo", help="name of a preset (default: demo)")
+    add("--mode", choices=MODES, help="mode to start in (default: the model's)")
+    add("--warm", choices=WARM, default="default", help="sizes to compile at the start")
+    add(
+        "--lock",
+        action=argparse.BooleanOptionalAction,
+        help="only compiled sizes can be asked for (default: on when shared or hosted)",
+    )
+    add("--host", default="0.0.0.0" if hosted else "127.0.0.1", help="address to listen on")
+    add("--port", type=_port, default=DEFAULT_PORT, help=f"port (default: {DEFAULT_PORT})")
+    add("--share", action=argparse.BooleanOptionalAction, default=False, help="make a share link")
+    add("--auth", type=_login, metavar="USER:PASSWORD", help="ask for this login")
+    add("--workers", type=_count, default=1, help="worker processes, one a chip (default: 1)")
+    add("--outputs", type=Path, default=Path("outputs"), help="folder for the pictures")
+    add("--cache", type=Path, default=Path("cache"), help="folder for compiled programs")
+    return parser
+
+
+def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> list[str]:
+    """The command line that the environment variables stand for."""
+    arguments = []
+    for action in parser._actions:
+        option = action.option_strings[-1] if action.option_strings else ""
+        name = action.option_strings[0].removeprefix("--") if option else ""
+        variable = PREFIX + name.upper().replace("-", "_")
+        value = environment.get(variable)
+        if value is None or action.dest == "help":
+            continue
+        if isinstance(action, argparse.BooleanOptionalAction):
+            arguments.append(_switch(variable, name, value))
+        elif action.choices is not None and value not in action.choices:
+            raise SettingsError(
+                f"{variable} is {value!r}; it must be one of {', '.join(action.choices)}."
+            )
+        else:
+            arguments.append(f"--{name}={value}")
+    return arguments
+
+
+def _switch(variable: str, name: str, value: str) -> str:
+    if value.lower() in _TRUE:
+        return f"--{name}"
+    if value.lower() in _FALSE:
+        return f"--no-{name}"
+    raise SettingsError(f"{variable} is {value!r}; it must be 1 or 0.")
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; use 1 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers; use 1 to 64")
+    return int(text)
+
+
+def _login(text: str) -> tuple[str, str]:
+    user, colon, password = text.partition(":")
+    if not user or not colon or not password:
+        raise argparse.ArgumentTypeError("a login is written USER:PASSWORD")
+    return user, password
