@@ -124,8 +124,8 @@ def test_close_during_the_start_leaves_nothing(
     dispatcher.close()
 
 
-def test_stopped_worker_is_ended_all_the_same(ready: LocalDispatcher) -> None:
-    (pid,) = ready.worker_pids()
+def test_stopped_worker_is_ended_all_the_same(fresh: LocalDispatcher) -> None:
+    (pid,) = fresh.worker_pids()
     os.kill(pid, signal.SIGSTOP)
-    in_time(ready.close, 12)
+    in_time(fresh.close, 12)
     assert not alive(pid)

@@ -179,18 +179,18 @@ def test_outputs_that_cannot_be_written_fail_the_job_and_the_app_goes_on(
 
 
 def test_unlocked_cold_request_warms_up_first_in_view_and_is_ready_after(
-    ready: LocalDispatcher,
+    fresh: LocalDispatcher,
 ) -> None:
-    assert state_of(ready.status(), WIDE) is ProgramState.COLD
-    job = ready.submit(ask(ready, size=WIDE))
-    updates = all_updates(ready, job)
+    assert state_of(fresh.status(), WIDE) is ProgramState.COLD
+    job = fresh.submit(ask(fresh, size=WIDE))
+    updates = all_updates(fresh, job)
     kinds = [type(one).__name__ for one in updates]
     assert kinds.index("Warming") < kinds.index("Warmed") < kinds.index("Stepped")
     assert isinstance(updates[-1], Finished)
     assert all(one.job == job for one in updates)
     (saved,) = [one for one in updates if isinstance(one, ImageSaved)]
     assert saved.info.programs_compiled == 0
-    status = ready.status()
+    status = fresh.status()
     assert state_of(status, WIDE) is ProgramState.READY
     assert (status.programs_compiled, status.programs_compiled_since_ready) == (8, 0)
 
@@ -203,9 +203,9 @@ def test_unlocked_request_that_came_before_loading_waits_for_the_warm_up(start: 
     assert not any(isinstance(one, Warming) for one in updates)
 
 
-def test_compilation_after_ready_is_counted_as_a_bug(ready: LocalDispatcher) -> None:
-    ending_of(ready, ready.submit(ask(ready, "fake:compile")))
-    status = ready.status()
+def test_compilation_after_ready_is_counted_as_a_bug(fresh: LocalDispatcher) -> None:
+    ending_of(fresh, fresh.submit(ask(fresh, "fake:compile")))
+    status = fresh.status()
     assert (status.programs_compiled, status.programs_compiled_since_ready) == (5, 1)
 
 
