@@ -88,7 +88,7 @@ def read_png(path: Path) -> dict[str, Any]:
         raise MetadataError("The picture carries no settings of TPU UI.")
     try:
         info = json.loads(stored)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MetadataError("The settings in the picture are damaged.") from error
     if not isinstance(info, dict):
         raise MetadataError("The settings in the picture are damaged.")

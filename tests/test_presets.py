@@ -1,0 +1,128 @@
+"""Claims about presets: a wrong file stops the start, and says which field of which file."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.dispatch.driving import TOML, make_preset
+from tpu_ui.errors import PresetError
+from tpu_ui.presets import load, load_all, unavailable_mode
+from tpu_ui.shapes import Device, ImageSize, Mode
+
+GOOD = TOML.format(name="demo", description="A fake.")
+
+
+def wrong(folder: Path, old: str, new: str, name: str = "demo.toml") -> str:
+    """The message about a preset in which `old` has become `new`."""
+    assert old in GOOD
+    path = folder / name
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(PresetError) as caught:
+        load(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('title = "Model demo"', "", "title"),
+        ('title = "Model demo"', "title = 3", "title"),
+        ('title = "Model demo"', 'title = "a"\ncolour = "red"', "colour"),
+        ('"64x64", "96x64"', '"64x64", "big"', "sizes"),
+        ('"64x64", "96x64"', "", "sizes"),
+        ('"64x64", "96x64"', "64", "sizes"),
+        ("minimum = 1\n", "minimum = 0\n", "steps.minimum"),
+        ("maximum = 30", "maximum = 30.0", "steps.maximum"),
+        ("maximum = 30", 'maximum = "30"', "steps.maximum"),
+        ("default = 2\n", "default = 31\n", "steps"),
+        ("default = 4.0", "default = 9.0", "guidance"),
+        ("maximum = 8.0", "maximum = 99.0", "guidance.maximum"),
+        ('dtype = "float32"', 'dtype = "float8"', "dtype"),
+        ('pipeline = "StableDiffusion3Pipeline"', 'pipeline = "os.system"', "pipeline"),
+        ("negative_prompt = true", 'negative_prompt = "yes"', "negative_prompt"),
+        ("text_tokens = 40", "text_tokens = 0", "text_tokens"),
+        ('vae = "vae"', "", "components.vae"),
+        ('text_encoders = ["text_encoder"]', "text_encoders = []", "components.text_encoders"),
+        ('name = "demo"', 'name = "Demo model"', "name"),
+    ],
+)
+def test_wrong_field_is_named_with_its_file(tmp_path: Path, old: str, new: str, field: str) -> None:
+    message = wrong(tmp_path, old, new)
+    assert message.startswith("demo.toml: ")
+    assert re.match(rf"demo\.toml: {re.escape(field)}(\.\d+)?: ", message)
+
+
+def test_unknown_field_is_called_unknown(tmp_path: Path) -> None:
+    message = wrong(tmp_path, "[steps]", "[steps]\nmiddle = 3")
+    assert message == "demo.toml: steps.middle: there is no such field."
+
+
+def test_size_given_twice_is_told(tmp_path: Path) -> None:
+    assert "names a size twice" in wrong(tmp_path, '"96x64"', '"64x64"')
+
+
+def test_name_that_is_not_the_file_s_is_told(tmp_path: Path) -> None:
+    message = wrong(tmp_path, "A fake.", "A fake.", name="other.toml")
+    assert message == "other.toml: name: is 'demo'; it must be 'other'."
+
+
+@pytest.mark.parametrize("data", [b"name = ", b"\xff\xfe", b"[a]\n[a]"])
+def test_file_that_is_no_toml_is_told(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "demo.toml").write_bytes(data)
+    with pytest.raises(PresetError, match=r"demo\.toml: not valid TOML"):
+        load(tmp_path / "demo.toml")
+
+
+def test_missing_file_and_empty_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(PresetError, match=r"demo\.toml: cannot be read"):
+        load(tmp_path / "demo.toml")
+    with pytest.raises(PresetError, match="holds no preset"):
+        load_all(tmp_path)
+
+
+def test_one_wrong_file_stops_them_all(tmp_path: Path) -> None:
+    make_preset(tmp_path, "good")
+    (tmp_path / "wrong.toml").write_text("")
+    with pytest.raises(PresetError, match=r"wrong\.toml: "):
+        load_all(tmp_path)
+
+
+def test_shipped_presets_are_right_and_demo_is_among_them() -> None:
+    presets = load_all()
+    assert "demo" in presets
+    assert [name for name, preset in presets.items() if name != preset.name] == []
+
+
+def test_first_size_is_the_default_and_its_folder_is_beside_the_file(tmp_path: Path) -> None:
+    preset = make_preset(tmp_path)
+    limits = preset.limits(Device.SOFTWARE_TPU)
+    assert limits.default_size == ImageSize(64, 64)
+    assert limits.sizes == (ImageSize(64, 64), ImageSize(96, 64))
+    assert preset.source == str(tmp_path.resolve() / "demo")
+    assert preset.is_local
+
+
+@pytest.mark.parametrize("device", list(Device))
+def test_modes_are_either_on_offer_or_have_a_reason(tmp_path: Path, device: Device) -> None:
+    limits = make_preset(tmp_path).limits(device)
+    assert {*limits.modes, *(mode for mode, _ in limits.unavailable_modes)} == set(Mode)
+    assert all(unavailable_mode(mode, device) is None for mode in limits.modes)
+    assert all(reason for _, reason in limits.unavailable_modes)
+    assert limits.default_mode in limits.modes
+
+
+def test_plain_cpu_runs_strict_eager_only(tmp_path: Path) -> None:
+    limits = make_preset(tmp_path).limits(Device.CPU)
+    assert (limits.modes, limits.default_mode) == ((Mode.EAGER,), Mode.EAGER)
+
+
+@pytest.mark.parametrize(
+    ("line", "states"),
+    [("off = 1.0", (True, False)), ("off = 0.5", (True,)), ("off = 8.0", (False,)), ("", (False,))],
+)
+def test_guidance_states_are_those_the_range_can_give(
+    tmp_path: Path, line: str, states: tuple[bool, ...]
+) -> None:
+    (tmp_path / "demo.toml").write_text(GOOD.replace("off = 1.0", line))
+    assert load(tmp_path / "demo.toml").guidance_states() == states
