@@ -4,6 +4,7 @@ import io
 import json
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,10 +137,8 @@ def test_jpeg_called_png_is_told(tmp_path: Path) -> None:
 def test_file_cut_off_anywhere_is_read_or_told(tmp_path: Path, cut: int) -> None:
     data = write(tmp_path / "a.png").read_bytes()
     (tmp_path / "a.png").write_bytes(data[: cut % len(data)])
-    try:
+    with suppress(MetadataError):
         assert read_png(tmp_path / "a.png")["seed"] == 7
-    except MetadataError:
-        pass
 
 
 @IN_TMP
@@ -148,10 +147,8 @@ def test_file_with_a_changed_byte_is_read_or_told(tmp_path: Path, at: int, byte:
     data = bytearray(write(tmp_path / "a.png").read_bytes())
     data[at % len(data)] = byte
     (tmp_path / "a.png").write_bytes(bytes(data))
-    try:
+    with suppress(MetadataError):
         assert isinstance(read_png(tmp_path / "a.png"), dict)
-    except MetadataError:
-        pass
 
 
 def test_picture_without_our_settings_is_told(tmp_path: Path) -> None:
@@ -168,7 +165,7 @@ def test_damaged_settings_are_told(tmp_path: Path, text: str) -> None:
 
 def test_picture_that_claims_to_be_huge_is_refused_unopened(tmp_path: Path) -> None:
     data = bytearray(write(tmp_path / "a.png").read_bytes())
-    for side in (20_000, 60_000):  # above our own limit, and above Pillow's
+    for side in (8_500, 20_000):  # above our own limit, and above Pillow's
         data[16:24] = struct.pack(">II", side, side)
         data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
         (tmp_path / "b.png").write_bytes(bytes(data))
