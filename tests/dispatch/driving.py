@@ -96,13 +96,15 @@ def in_time(work: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     return results[0]
 
 
-def all_updates(dispatcher: LocalDispatcher, job: str) -> list[Update]:
-    return in_time(lambda: list(dispatcher.updates(job)))
+def all_updates(
+    dispatcher: LocalDispatcher, job: str, timeout_s: float = TIMEOUT_S
+) -> list[Update]:
+    return in_time(lambda: list(dispatcher.updates(job)), timeout_s)
 
 
-def ending_of(dispatcher: LocalDispatcher, job: str) -> Ending:
+def ending_of(dispatcher: LocalDispatcher, job: str, timeout_s: float = TIMEOUT_S) -> Ending:
     """The one ending of a job, which is also its last update."""
-    updates = all_updates(dispatcher, job)
+    updates = all_updates(dispatcher, job, timeout_s)
     endings = [update for update in updates if isinstance(update, Finished | Failed | Cancelled)]
     assert len(endings) == 1
     assert endings[0] is updates[-1]

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.dispatch.driving import (
     COMPILED,
@@ -12,6 +13,7 @@ from tests.dispatch.driving import (
     all_updates,
     ask,
     ending_of,
+    make_preset,
     state_of,
     wait_for,
     wait_ready,
@@ -120,3 +122,21 @@ def test_warm_up_of_two_workers_is_cancelled_on_both(start: Start) -> None:
     assert isinstance(ending_of(dispatcher, job), Cancelled)
     assert state_of(dispatcher.status()) is ProgramState.COLD
     assert isinstance(ending_of(dispatcher, dispatcher.submit(ask(dispatcher))), Finished)
+
+
+def test_request_for_another_model_is_cancelled_while_that_loads(
+    start: Start, tmp_path: Path
+) -> None:
+    presets = {
+        "demo": make_preset(tmp_path),
+        "slow": make_preset(tmp_path, "slow", "fake:slow-load"),
+    }
+    dispatcher = start(presets=presets)
+    wait_ready(dispatcher)
+    for detail in ("Starting a new worker", "Loading transformer"):
+        job = dispatcher.submit(ask(dispatcher, model="slow"))
+        wait_for(dispatcher, lambda status, detail=detail: status.detail.startswith(detail))
+        dispatcher.cancel(job)
+        assert isinstance(ending_of(dispatcher, job), Cancelled)
+    assert isinstance(ending_of(dispatcher, dispatcher.submit(ask(dispatcher))), Finished)
+    assert dispatcher.status().model == "demo"

@@ -12,6 +12,7 @@ from tests.dispatch.driving import (
     all_updates,
     ask,
     ending_of,
+    make_preset,
     state_of,
     wait_for,
     wait_ready,
@@ -127,6 +128,21 @@ def test_every_worker_is_warmed_before_a_size_is_ready(start: Start) -> None:
     status = dispatcher.status()
     assert state_of(status, WIDE) is ProgramState.READY
     assert status.programs_compiled == 8
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_warm_up_of_another_model_loads_it(start: Start, tmp_path: Path, locked: bool) -> None:
+    presets = {name: make_preset(tmp_path, name) for name in ("demo", "other")}
+    dispatcher = start(presets=presets, locked=locked)
+    wait_ready(dispatcher)
+    updates = all_updates(dispatcher, dispatcher.warm_up("other", COMPILED, WIDE))
+    kinds = [type(one).__name__ for one in updates]
+    assert kinds.index("Loading") < kinds.index("Warming") < kinds.index("Warmed")
+    assert isinstance(updates[-1], Finished)
+    status = dispatcher.status()
+    assert (status.model, state_of(status, WIDE)) == ("other", ProgramState.READY)
+    job = dispatcher.submit(ask(dispatcher, model="other", size=WIDE))
+    assert isinstance(ending_of(dispatcher, job), Finished)
 
 
 def test_cost_of_a_warm_up_is_known_at_the_next_start(start: Start) -> None:

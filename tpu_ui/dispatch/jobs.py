@@ -94,7 +94,7 @@ class JobBook:
     def __init__(self, kept: int = KEPT_ENDED_JOBS) -> None:
         self._kept = kept
         self._jobs: dict[str, Job] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def add(self, job: Job) -> None:
         with self._lock:

@@ -18,8 +18,8 @@ from tpu_ui.dispatch.state import (
 )
 from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
-from tpu_ui.request import GenerationRequest, check_mode
-from tpu_ui.shapes import Device, ImageSize
+from tpu_ui.request import GenerationRequest, Limits, check_mode
+from tpu_ui.shapes import Device, ImageSize, Mode
 
 _PHASES: tuple[Phase, ...] = ("busy", "warming", "ready", "loading", "failed")
 
@@ -118,7 +118,7 @@ class Pool:
                 chip=self._started.chip if self._started else "",
                 device_reason=self._started.reason if self._started else "",
                 model=preset.name,
-                mode=self.options.mode or limits.default_mode,
+                mode=self._mode(limits),
                 state=phase,
                 detail=detail,
                 locked=self.options.locked,
@@ -198,10 +198,12 @@ class Pool:
             self._announce()
 
     def says(self, state: WorkerState, started: Started) -> None:
-        """A process has come up and said what it runs on."""
+        """A process has come up and said what it runs on. Raises ModeUnavailableError."""
         with self.lock:
             self._started = started
             state.started, state.pid = started, started.pid
+            if self.options.mode is not None:
+                check_mode(self.options.limits(self.options.model, self.device), self.options.mode)
             state.detail = f"Loading {state.preset.title}."
             if self._warms_first:
                 self._warms_first = False
@@ -214,6 +216,9 @@ class Pool:
             state.failure = failed
             state.phase, state.detail = "failed", failed.message
             last = all(one.failure for one in self.states)
+            job, state.job = state.job, None
+            if job is not None:
+                self._end(state, job, Failed(job.id, failed.kind, failed.message))
             for job in list(self._queue):
                 part = Failed(job.id, failed.kind, failed.message)
                 if last and job.request is not None:
@@ -304,9 +309,13 @@ class Pool:
         job.record(ending)
         self._changed.notify_all()
 
+    def _mode(self, limits: Limits) -> Mode:
+        chosen = self.options.mode
+        return chosen if chosen in limits.modes else limits.default_mode
+
     def _first_targets(self) -> Iterable[Target]:
         limits = self.options.limits(self.options.model, self.device)
-        mode = self.options.mode or limits.default_mode
+        mode = self._mode(limits)
         sizes: tuple[ImageSize, ...] = ()
         if self.options.warm == "default":
             sizes = (limits.default_size,)
@@ -326,11 +335,6 @@ class Pool:
 
     def _plan(self, state: WorkerState, target: Target) -> Job | None:
         """A warm-up of the start-up, unless there is one. On the first start it is everybody's."""
-        try:
-            check_mode(self.options.limits(target.model, self.device), target.mode)
-        except InvalidRequestError as error:
-            state.warm_up_failed(target, str(error))
-            return None
         for job in self._queue:
             if job.request is None and job.target == target and state.index in job.waiting:
                 job.background = True

@@ -13,7 +13,12 @@ from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
 from tpu_ui.dispatch.state import WorkerState, worker_survives
-from tpu_ui.errors import BrokenImageError, LockedError, WorkerDiedError
+from tpu_ui.errors import (
+    BrokenImageError,
+    InvalidRequestError,
+    LockedError,
+    WorkerDiedError,
+)
 from tpu_ui.protocol import (
     Cancel,
     Cancelled,
@@ -85,15 +90,26 @@ class Slot(threading.Thread):
                 continue
             asked = True
             job = self._pool.take(self._state)
-            assert self._process is not None
-            if not self._process.alive():
-                how = self._process.how_it_ended()
+            how = self._listen_idle()
+            if how is not None:
                 log.warning("worker %d %s while it had no job", self._state.index, how)
                 self._lose_process()
                 if job is not None:
                     self._pool.put_back(self._state, job)
             elif job is not None:
                 self._work(job)
+
+    def _listen_idle(self) -> str | None:
+        """Take what the worker says between two jobs; how it ended, if it did."""
+        process = self._process
+        assert process is not None
+        try:
+            while (event := process.receive(0)) is not None:
+                if isinstance(event, Counted):
+                    self._count(event)
+        except WorkerEnded as ended:
+            return ended.how
+        return None if process.alive() else process.how_it_ended()
 
     # Starting
 
@@ -105,7 +121,7 @@ class Slot(threading.Thread):
             preset = self._state.preset
             loader = Job(Target(preset.name, Mode(preset.mode), preset.image_sizes[0]))
             try:
-                self._start_process()
+                self._start_process(loader)
                 ending = self._run(loader, Load(loader.id, preset))
             except StartRefused as refused:
                 self._give_up(refused.failed)
@@ -131,13 +147,18 @@ class Slot(threading.Thread):
                 return True
         return False
 
-    def _start_process(self) -> None:
+    def _start_process(self, job: Job) -> None:
         """Raises WorkerEnded, StartRefused."""
-        process = WorkerProcess.start(self._spec, self._pool.closing.is_set)
+        process = WorkerProcess.start(
+            self._spec, lambda: job.cancel_asked or self._pool.closing.is_set()
+        )
         with self._commands:
             self._process = process
         assert process.started is not None
-        self._pool.says(self._state, process.started)
+        try:
+            self._pool.says(self._state, process.started)
+        except InvalidRequestError as error:
+            raise StartRefused(Failed(job.id, type(error).__name__, str(error))) from error
 
     def _give_up(self, failed: Failed) -> None:
         self._lose_process()
@@ -221,10 +242,13 @@ class Slot(threading.Thread):
             self._state.switch(preset)
         ending: Ending = Cancelled(job.id)
         try:
-            self._start_process()
+            self._start_process(job)
             ending = self._run(job, Load(job.id, preset))
         except StartRefused as refused:
             ending = Failed(job.id, refused.failed.kind, refused.failed.message)
+        except WorkerEnded:
+            if not job.cancel_asked:
+                raise
         finally:
             with self._pool.lock:
                 self._state.loaded = self._state.settled = isinstance(ending, Finished)

@@ -4,16 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tpu_ui import errors
 from tpu_ui.dispatch.costs import Cost
 from tpu_ui.dispatch.interface import SizeStatus
 from tpu_ui.dispatch.jobs import Job, Target
-from tpu_ui.errors import (
-    DeviceUnavailableError,
-    LoadError,
-    OutOfDeviceMemoryError,
-    TpuUiError,
-    WorkerDiedError,
-)
+from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Failed, Started, Warming
 from tpu_ui.shapes import ImageSize, ProgramState
@@ -21,7 +16,11 @@ from tpu_ui.shapes import ImageSize, ProgramState
 Phase = Literal["loading", "warming", "ready", "busy", "failed"]
 MAX_KILLS = 2  # a warm-up nobody asked for is tried again once after it took its worker along
 
-_LASTING = (DeviceUnavailableError, LoadError, OutOfDeviceMemoryError, WorkerDiedError)
+_FATAL: dict[str, type[TpuUiError]] = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, TpuUiError) and not kind.survives
+}
 
 
 @dataclass
@@ -141,12 +140,9 @@ def _going_on(states: list[WorkerState]) -> str:
 
 def refusal(failed: Failed) -> TpuUiError:
     """The error that a new request is answered with when no worker runs, and none will."""
-    for kind in _LASTING:
-        if kind.__name__ == failed.kind:
-            return kind(failed.message)
-    return WorkerDiedError(failed.message)
+    return _FATAL.get(failed.kind, WorkerDiedError)(failed.message)
 
 
 def worker_survives(failed: Failed) -> bool:
     """Whether a worker that sent `failed` goes on; the worker decides in the same way."""
-    return not any(kind.__name__ == failed.kind for kind in _LASTING)
+    return failed.kind not in _FATAL
