@@ -149,7 +149,10 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """`message` is for the person who asked; `kind` is the error's class name."""
+    """`message` is for the person who asked; `kind` is the error's class name.
+
+    With an empty `job`, and in place of `Started`, it says why the worker cannot start.
+    """
 
     job: str
     kind: str
