@@ -38,7 +38,8 @@ def ellipse(x: float, y: float, radius_x: float, radius_y: float) -> Distance:
         u, v = (px - x) / radius_x, (py - y) / radius_y
         level = np.hypot(u, v)
         slope = np.hypot(u / radius_x, v / radius_y) + 1e-6
-        return level * (level - 1) / slope
+        result: Array = level * (level - 1) / slope
+        return result
 
     return distance
 
@@ -76,7 +77,8 @@ def smooth_max(first: Array, second: Array, radius: float) -> Array:
     if radius <= 0:
         return np.maximum(first, second)
     blend = np.maximum(radius - np.abs(first - second), 0) / radius
-    return np.maximum(first, second) + blend * blend * radius * 0.25
+    rounded: Array = np.maximum(first, second) + blend * blend * radius * 0.25
+    return rounded
 
 
 def capsule(x0: float, y0: float, x1: float, y1: float, radius: float) -> Distance:

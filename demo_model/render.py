@@ -136,7 +136,8 @@ def _paint_cloud(canvas: Canvas, scene: Scene, horizon: float, rng: random.Rando
 def _ridge(width: int, peaks: list[tuple[float, float]]) -> Array:
     """Height over the horizon for each pixel column, straight from peak to valley to peak."""
     xs, ys = zip(*sorted(peaks), strict=True)
-    return np.interp(np.arange(width) + 0.5, xs, ys).astype(np.float32)
+    heights: Array = np.interp(np.arange(width) + 0.5, xs, ys).astype(np.float32)
+    return heights
 
 
 def _paint_mountains(canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random) -> None:

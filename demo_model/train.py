@@ -1,15 +1,19 @@
 """Train the transformer and both text encoders together, on latents of rendered postcards.
 
-    python -m demo_model.train DATA_FOLDER latents.npz RUN_FOLDER [--steps N] [--threads N]
+    python -m demo_model.train DATA_FOLDER latents.npz RUN_FOLDER [--steps N] [--workers N]
 
 Goes on from RUN_FOLDER/checkpoint.pt if there is one. `--steps` may differ from run to run; the
-learning rate follows the latest. Knows nothing of pixels: the latent map is fixed beforehand.
+learning rate follows the latest. Each worker is a process with one thread and its share of every
+batch: on a CPU shared with others that beats threads, which wait for each other at every layer.
+Knows nothing of pixels: the latent map is fixed beforehand.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
+import pickle
 import random
 import time
 from dataclasses import dataclass
@@ -31,10 +35,12 @@ from demo_model.model import (
     build_tokenizer,
     build_transformer,
 )
+from demo_model.muon import Muon, SharedUpdates
 from demo_model.scene import PICTURE_SIZES_PX, Scene
 from demo_model.training import Average, learning_rate, save_checkpoint
 
 PEAK_RATE = 1.5e-3
+WEIGHT_DECAY = 0.01
 CAPTION_DROPOUT = 0.1
 OBJECT_WEIGHT = 2.0  # added where things stand
 MOST_ZERO_TOKENS = 256
@@ -123,7 +129,11 @@ class LatentSet:
     scenes: list[Scene]
 
 
-def load_latents(folder: Path, latent_map: LatentMap) -> list[LatentSet]:
+def load_latents(folder: Path, latent_map: LatentMap, cache: Path) -> list[LatentSet]:
+    """All latents in memory. A run that goes on takes them from its cache."""
+    if cache.exists():
+        with cache.open("rb") as file:
+            return [LatentSet(*parts) for parts in pickle.load(file)]
     sets = []
     for size_px in PICTURE_SIZES_PX:
         cards = dataset.load(folder, size_px)
@@ -140,14 +150,54 @@ def load_latents(folder: Path, latent_map: LatentMap) -> list[LatentSet]:
                 columns = slice(max(int(left - 4) // BLOCK_PX, 0), int(right + 4) // BLOCK_PX + 1)
                 weights[number, rows, columns] = 1
         sets.append(LatentSet(torch.cat(parts), weights, cards.scenes))
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with cache.open("wb") as file:
+        pickle.dump([(s.codes, s.weights, s.scenes) for s in sets], file)
     return sets
+
+
+class SharedGradients:
+    """Sums gradients over workers through shared memory; every worker reads the same sum."""
+
+    def __init__(self, workers: int, count: int) -> None:
+        self.workers = workers
+        # Two buffers in turn: no worker can be more than one barrier ahead of another.
+        self.buffers = torch.zeros(2, workers, count)
+        self.buffers.share_memory_()  # type: ignore[no-untyped-call]
+        self.barrier = multiprocessing.get_context("fork").Barrier(workers)
+
+    def average(self, parameters: list[nn.Parameter], rank: int, step: int) -> None:
+        if self.workers == 1:
+            return
+        buffer = self.buffers[step % 2]
+        grads = [p.grad for p in parameters if p.grad is not None]
+        torch.cat([grad.flatten() for grad in grads], out=buffer[rank])
+        self.barrier.wait(timeout=600)
+        mean = buffer.mean(0)
+        for grad, part in zip(grads, torch.split(mean, [g.numel() for g in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+
+def _matrices(painter: Painter) -> list[nn.Parameter]:
+    """Those that work on tokens; a modulation's matrix sees one row a picture."""
+    blocks = painter.transformer.transformer_blocks.named_parameters()
+    return [p for name, p in blocks if p.ndim == 2 and ".linear." not in name]
 
 
 class Trainer:
     """One training run: its state, and one step of it."""
 
-    def __init__(self, sets: list[LatentSet], run: Path, steps: int) -> None:
+    def __init__(
+        self,
+        sets: list[LatentSet],
+        run: Path,
+        steps: int,
+        shared: SharedGradients,
+        shared_updates: SharedUpdates,
+        rank: int,
+    ) -> None:
         torch.manual_seed(0)
+        self.shared, self.rank = shared, rank
         self.sets, self.run, self.steps = sets, run, steps
         self.tokenizer = build_tokenizer()
         self.painter = Painter()
@@ -155,9 +205,16 @@ class Trainer:
         self.painter.transformer.set_attn_processor(self.attention)
         self.average = Average(self.painter, 0.999)
         use_fast_products(self.painter.transformer.transformer_blocks)
-        decayed = [p for p in self.painter.parameters() if p.ndim > 1]
-        plain = [p for p in self.painter.parameters() if p.ndim <= 1]
-        groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+        matrices = _matrices(self.painter)
+        self.muon = Muon(matrices, WEIGHT_DECAY, shared_updates, rank)
+        taken = {id(matrix) for matrix in matrices}
+        others = [p for p in self.painter.parameters() if id(p) not in taken]
+        decayed = [p for p in others if p.ndim > 1]
+        plain = [p for p in others if p.ndim <= 1]
+        groups = [
+            {"params": decayed, "weight_decay": WEIGHT_DECAY},
+            {"params": plain, "weight_decay": 0.0},
+        ]
         self.optimizer = torch.optim.AdamW(groups, PEAK_RATE, betas=(0.9, 0.99), fused=True)
         self.step = 0
         path = run / "checkpoint.pt"
@@ -165,30 +222,35 @@ class Trainer:
             state = torch.load(path, weights_only=True)
             self.painter.load_state_dict(state["painter"])
             self.average.module.load_state_dict(state["average"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            if "muon" in state:
+                self.muon.load_state_dict(state["muon"])
+                self.optimizer.load_state_dict(state["optimizer"])
             self.step = state["step"]
 
     def save(self) -> None:
         state = {
             "painter": self.painter.state_dict(),
             "average": self.average.module.state_dict(),
+            "muon": self.muon.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
         }
         save_checkpoint(self.run / "checkpoint.pt", state)
 
     def train_step(self, batch_size: int) -> float:
-        """One step on a batch that depends on the step's number only."""
+        """One step; the batch depends on the step's number only, a worker takes its part of it."""
         rng = random.Random(f"batch {self.step}")
         dice = torch.Generator().manual_seed(self.step)
         source = rng.choices(self.sets, SIZE_SHARES)[0]
         picks = [rng.randrange(len(source.scenes)) for _ in range(batch_size)]
+        noise = torch.randn(batch_size, *source.codes.shape[1:], generator=dice)
+        times = torch.sigmoid(0.4 + 1.1 * torch.randn(batch_size, generator=dice))
+        zero_tokens = math.exp(rng.uniform(0, math.log(MOST_ZERO_TOKENS)))
+        mine = slice(self.rank, None, self.shared.workers)
+        picks, noise, times = picks[mine], noise[mine], times[mine]
         tokens = self._tokens([source.scenes[pick] for pick in picks], rng)
         clean = source.codes[picks].float()
-        noise = torch.randn(clean.shape, generator=dice)
-        times = torch.sigmoid(0.4 + 1.1 * torch.randn(batch_size, generator=dice))
         share = times[:, None, None, None]
-        zero_tokens = math.exp(rng.uniform(0, math.log(MOST_ZERO_TOKENS)))
         bias = torch.zeros(1, 1, 1, clean.shape[2] * clean.shape[3] // 16 + MAX_TOKENS + 1)
         bias[..., -1] = math.log(round(zero_tokens))
         self.attention.bias = bias
@@ -200,12 +262,15 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         torch.autograd.backward(loss)
+        self.shared.average(list(self.painter.parameters()), self.rank, self.step)
         nn.utils.clip_grad_norm_(self.painter.parameters(), 1.0)
+        self.muon.step(rate)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.average.update(self.painter, self.step)
+        self.painter.zero_grad(set_to_none=True)
+        if self.rank == 0:
+            self.average.update(self.painter, self.step)
         self.step += 1
-        return float(loss)
+        return float(loss.detach())
 
     def _tokens(self, scenes: list[Scene], rng: random.Random) -> torch.Tensor:
         captions = []
@@ -230,27 +295,58 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--steps", type=int, default=12000)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--save-every-s", type=float, default=240)
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    sets = load_latents(arguments.data, LatentMap.load(arguments.latents))
-    trainer = Trainer(sets, arguments.run, arguments.steps)
-    print(f"from step {trainer.step} to {arguments.steps}", flush=True)
+    torch.set_num_threads(1)
+    latent_map = LatentMap.load(arguments.latents)
+    sets = load_latents(arguments.data, latent_map, arguments.run / "latents.pickle")
+    count = sum(parameter.numel() for parameter in Painter().parameters())
+    shared = SharedGradients(arguments.workers, count)
+    shared_updates = SharedUpdates(
+        arguments.workers, sum(matrix.numel() for matrix in _matrices(Painter()))
+    )
+    fork = multiprocessing.get_context("fork")
+    others = [
+        fork.Process(
+            target=_work, args=(arguments, sets, shared, shared_updates, rank), daemon=True
+        )
+        for rank in range(1, arguments.workers)
+    ]
+    for process in others:
+        process.start()
+    _work(arguments, sets, shared, shared_updates, 0)
+    for process in others:
+        process.join()
+
+
+def _work(
+    arguments: argparse.Namespace,
+    sets: list[LatentSet],
+    shared: SharedGradients,
+    shared_updates: SharedUpdates,
+    rank: int,
+) -> None:
+    """One worker's run to the last step; the first worker also writes log and checkpoints."""
+    trainer = Trainer(sets, arguments.run, arguments.steps, shared, shared_updates, rank)
+    first = rank == 0
+    if first:
+        print(f"from step {trainer.step} to {arguments.steps}", flush=True)
     saved_s = logged_s = time.monotonic()
     total, count = 0.0, 0
     while trainer.step < arguments.steps:
         total, count = total + trainer.train_step(arguments.batch), count + 1
-        if count == 100:
+        if first and count == 50:
             now_s = time.monotonic()
             clock = time.strftime("%H:%M:%S")
             pace_s = (now_s - logged_s) / count
             print(f"{clock} {trainer.step} loss {total / count:.4f} {pace_s:.3f} s", flush=True)
             logged_s, total, count = now_s, 0.0, 0
-        if time.monotonic() - saved_s > arguments.save_every_s:
+        if first and time.monotonic() - saved_s > arguments.save_every_s:
             trainer.save()
             saved_s = time.monotonic()
-    trainer.save()
+    if first:
+        trainer.save()
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ class HalfTrainer:
         self.optimizer.zero_grad(set_to_none=True)
         self.average.update(self.module, self.step)
         self.step += 1
-        return float(loss)
+        return float(loss.detach())
 
     def train(self, save_every_s: float, held_out: int) -> None:
         saved_s = logged_s = time.monotonic()
