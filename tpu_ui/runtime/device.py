@@ -106,6 +106,7 @@ def _open_tpu(reason: str) -> OpenDevice:
             "There is no TPU chip in this machine. Use --device software-tpu or cpu."
         )
     import torch  # noqa: PLC0415
+    import torch_tpu  # noqa: F401, PLC0415 - registers the device
 
     device = _working_device("tpu")
     properties = torch.tpu.get_device_properties()  # type: ignore[attr-defined]
@@ -115,7 +116,7 @@ def _open_tpu(reason: str) -> OpenDevice:
         chip=torch.tpu.get_device_name(),  # type: ignore[attr-defined]
         memory_bytes=getattr(properties, "total_memory", None),
         reason=reason,
-        programs_compiled=_cache_misses,
+        programs_compiled=_compilations,
     )
 
 
@@ -163,15 +164,15 @@ def _working_device(name: str) -> "torch.device":
     return torch.device(name)
 
 
-def _cache_misses() -> int:
+def _compilations() -> int:
     """Programs that no cache of torch_tpu held, so that they were compiled.
 
-    A private counter (torch_tpu 0.2.0), used here and nowhere else. On the software TPU it was
-    seen to be equal to the programs handed to the compiler.
+    A private counter (torch_tpu 0.2.0), used here and nowhere else. A test holds that on the
+    software TPU it equals the programs handed to the compiler.
     """
     from torch_tpu._internal.device import _device_ops_backend  # noqa: PLC0415
 
-    return int(_device_ops_backend._get_cache_misses())
+    return int(_device_ops_backend._get_cache_stats().num_compilations)
 
 
 def _processor() -> str:

@@ -18,6 +18,7 @@ Layout of the PJRT function table: `pjrt_c_api.h` of OpenXLA, where it only ever
 import ctypes
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,11 @@ def plugin_path() -> Path | None:
 def install() -> SoftwareTpu:
     """Make `torch.device("tpu")` work in this process. Call once, before any device is used.
 
-    Raises DeviceUnavailableError if the plugin or torch_tpu is missing.
+    Raises DeviceUnavailableError if the plugin or torch_tpu is missing, or torch was imported
+    before: then torch_tpu has already settled on libtpu.
     """
+    if "torch" in sys.modules:
+        raise DeviceUnavailableError("The software TPU must be installed before torch is imported.")
     plugin = plugin_path()
     if plugin is None:
         raise DeviceUnavailableError(

@@ -1,0 +1,52 @@
+"""Real runtimes in real worker processes, on the software TPU and the CPU."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtime import twins
+from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.presets import Preset
+
+READY_S = 240.0
+
+Start = Callable[..., LocalDispatcher]
+
+
+@contextmanager
+def _starting(folder: Path) -> Iterator[Start]:
+    made: list[LocalDispatcher] = []
+
+    def make(preset: Preset, **options: Any) -> LocalDispatcher:
+        chosen: dict[str, Any] = {
+            "model": preset.name,
+            "mode": None,
+            "device": "software-tpu",
+            "warm": "none",
+            "locked": False,
+            "workers": 1,
+            "outputs": folder / "outputs",
+            "cache": folder / f"cache-{len(made)}",
+            **options,
+        }
+        made.append(LocalDispatcher({preset.name: preset}, **chosen))
+        return made[-1]
+
+    yield make
+    for dispatcher in made:
+        dispatcher.close()
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Start a dispatcher for one preset; keywords replace the options."""
+    with _starting(tmp_path_factory.mktemp("real")) as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def tiny_sd3(tmp_path_factory: pytest.TempPathFactory) -> Preset:
+    return twins.sd3(tmp_path_factory.mktemp("twins"))

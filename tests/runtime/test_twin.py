@@ -1,0 +1,154 @@
+"""A tiny Stable Diffusion 3 through the worker, on the software TPU."""
+
+import os
+import random
+import signal
+import string
+
+import pytest
+from PIL import Image
+
+from tests.dispatch.driving import all_updates, ending_of, saved_by, wait_for, wait_step
+from tests.runtime import twins
+from tests.runtime.conftest import READY_S, Start
+from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import Failed, Finished, Loading, Warming
+from tpu_ui.request import validate
+from tpu_ui.shapes import ImageSize, Mode, ProgramState
+
+SQUARE = ImageSize(32, 32)
+WIDE = ImageSize(64, 32)
+
+
+@pytest.fixture(scope="module")
+def warm(start: Start, tiny_sd3: Preset) -> LocalDispatcher:
+    """Both sizes of the twin ready in all three modes."""
+    dispatcher = start(tiny_sd3)
+    for mode in Mode:
+        for size in (SQUARE, WIDE):
+            job = dispatcher.warm_up(tiny_sd3.name, mode, size)
+            ending = ending_of(dispatcher, job, READY_S)
+            assert isinstance(ending, Finished), ending
+    return dispatcher
+
+
+def wish(dispatcher: LocalDispatcher, **wishes: object) -> str:
+    limits = dispatcher.limits("tiny-sd3")
+    return dispatcher.submit(validate(limits, **{"prompt": "a hill", "seed": 1, **wishes}))
+
+
+def random_wish(chance: random.Random) -> dict[str, object]:
+    """Anything the preset allows."""
+    text = "".join(chance.choices(string.ascii_letters + " ,é雪", k=chance.randint(1, 120)))
+    return {
+        "prompt": f"a {text}",
+        "negative_prompt": chance.choice(["", "fog", text[::-1]]),
+        "size": chance.choice(["32x32", "64x32"]),
+        "steps": chance.randint(1, 30),
+        "guidance": chance.choice([1.0, 1.5, 4.0, chance.uniform(1, 8)]),
+        "seed": chance.randrange(2**32 - 8),
+        "count": chance.randint(1, 4),
+    }
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None:
+    chance = random.Random(f"zero {mode}")
+    for _ in range(12):
+        wishes = random_wish(chance)
+        job = wish(warm, mode=mode, **wishes)
+        ending = ending_of(warm, job, READY_S)
+        assert isinstance(ending, Finished), ending
+        saved = saved_by(warm, job)
+        assert len(saved) == wishes["count"]
+        assert [one.info.programs_compiled for one in saved] == [0] * len(saved), wishes
+        assert {one.info.mode for one in saved} == {mode}
+    assert warm.status().programs_compiled_since_ready == 0
+
+
+def test_several_images_are_the_images_of_following_seeds(warm: LocalDispatcher) -> None:
+    together = saved_by(warm, wish(warm, mode="compiled", seed=40, count=2))
+    alone = saved_by(warm, wish(warm, mode="compiled", seed=41))
+    assert [one.info.seed for one in together] == [40, 41]
+    assert pixels(together[1].path) == pixels(alone[0].path)
+    assert pixels(together[0].path) != pixels(alone[0].path)
+
+
+def test_changing_modes_loads_nothing(warm: LocalDispatcher) -> None:
+    pids = warm.worker_pids()
+    for mode in (Mode.EAGER, Mode.COMPILED, Mode.FUSED):
+        updates = all_updates(warm, wish(warm, mode=mode))
+        assert not [update for update in updates if isinstance(update, Loading | Warming)]
+    assert warm.worker_pids() == pids
+
+
+def test_prompt_beyond_the_encoders_length_is_told(warm: LocalDispatcher) -> None:
+    saved = saved_by(warm, wish(warm, mode="compiled", prompt="x" * 20 + " tail" * 10))
+    assert len(saved[0].info.notices) == 1
+    assert "text_encoder and text_encoder_2 read only 24" in saved[0].info.notices[0]
+    assert "tail" in saved[0].info.notices[0]
+
+
+def test_negative_prompt_without_guidance_is_told(warm: LocalDispatcher) -> None:
+    saved = saved_by(warm, wish(warm, mode="compiled", guidance=1.0, negative_prompt="fog"))
+    assert saved[0].info.notices == ("At guidance scale 1 the negative prompt has no effect.",)
+
+
+def test_warm_up_tells_what_it_does(start: Start, tiny_sd3: Preset) -> None:
+    dispatcher = start(tiny_sd3)
+    updates = all_updates(dispatcher, dispatcher.warm_up("tiny-sd3", Mode.FUSED, SQUARE), READY_S)
+    warming = [update for update in updates if isinstance(update, Warming)]
+    counts = [update.programs_compiled for update in warming]
+    assert counts == sorted(counts)
+    assert counts[-1] > 0
+    assert {"guidance 4: text", "guidance 1: step 3 of 3"} <= {update.stage for update in warming}
+    status = dispatcher.status().sizes[Mode.FUSED][SQUARE]
+    assert status.state is ProgramState.READY
+    assert status.programs_compiled == counts[-1]
+    assert status.seconds
+
+
+def test_killed_worker_fails_its_job_and_the_next_runs(warm: LocalDispatcher) -> None:
+    job = wish(warm, mode="eager", steps=30, count=4)
+    wait_step(warm, job, 2)
+    (pid,) = warm.worker_pids()
+    os.kill(pid, signal.SIGKILL)
+    ending = ending_of(warm, job)
+    assert isinstance(ending, Failed)
+    assert "killed by signal 9" in ending.message
+    wait_for(warm, lambda status: status.state == "ready", READY_S)
+    assert warm.worker_pids() != (pid,)
+    assert warm.status().sizes[Mode.COMPILED][WIDE].state is ProgramState.READY
+    saved = saved_by(warm, wish(warm, mode="compiled", size="64x32"))
+    assert saved[0].info.programs_compiled == 0
+
+
+def test_nan_is_an_error_and_not_a_black_picture(
+    start: Start, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    broken = twins.sd3(tmp_path_factory.mktemp("broken"), "tiny-sd3", broken=True)
+    dispatcher = start(broken, device="cpu")
+    for _ in range(2):  # the worker survives: the second job is answered alike
+        job = dispatcher.submit(validate(dispatcher.limits("tiny-sd3"), prompt="a hill"))
+        ending = ending_of(dispatcher, job, READY_S)
+        assert isinstance(ending, Failed)
+        assert ending.kind == "BrokenImageError"
+        assert "NaN" in ending.message
+
+
+def test_missing_weights_file_is_named(
+    start: Start, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("missing")
+    preset = twins.sd3(folder)
+    (folder / "tiny-sd3" / "vae" / "diffusion_pytorch_model.safetensors").unlink()
+    dispatcher = start(preset, device="cpu")
+    status = wait_for(dispatcher, lambda status: status.state == "failed", READY_S)
+    assert "vae" in status.detail
+    assert "complete" in status.detail
+
+
+def pixels(path: object) -> bytes:
+    with Image.open(str(path)) as image:
+        return image.tobytes()

@@ -1,0 +1,126 @@
+"""The program as a person starts it: `python app.py`."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run(*arguments: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "app.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The app on a free port, and its address once the port is open."""
+    port = free_port()
+    folders = ["--outputs", str(folder / "outputs"), "--cache", str(folder / "cache")]
+    command = [sys.executable, "app.py", "--port", str(port), *folders, *arguments]
+    with (folder / "app.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            wait_open(process, url)
+            yield process, url
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_open(process: subprocess.Popen[bytes], url: str, timeout_s: float = 90) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        assert process.poll() is None, "the app ended"
+        try:
+            httpx.get(url, timeout=5).raise_for_status()
+            return
+        except httpx.TransportError:
+            time.sleep(0.2)
+    raise AssertionError("the port did not open in time")
+
+
+def test_importing_the_app_loads_no_torch() -> None:
+    script = (
+        "import app, sys; print([m for m in ('torch', 'diffusers', 'gradio') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_page_and_queue_load_no_torch() -> None:
+    script = "import tpu_ui.ui.blocks, tpu_ui.dispatch.local, sys; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_port_in_use_is_told_with_the_remedy() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("--port", str(port))
+    assert done.returncode == 2
+    assert f"Port {port}" in done.stderr
+    assert "--port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unknown_model_is_told_with_those_that_exist() -> None:
+    done = run("--model", "dalle", "--port", str(free_port()))
+    assert done.returncode == 2
+    assert "dalle" in done.stderr
+    assert "demo" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_variable_is_told() -> None:
+    environment = {**os.environ, "TPU_UI_WARM": "everything"}
+    done = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "TPU_UI_WARM" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_sigterm_ends_the_app_and_its_worker(tmp_path: Path) -> None:
+    with running(tmp_path, "--device", "cpu", "--warm", "none") as (process, _):
+        children = children_of(process.pid)
+        assert children
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) == 0
+        assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+def children_of(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task")  # a child is listed with the thread that started it
+    deadline_s = time.monotonic() + 10
+    while time.monotonic() < deadline_s:
+        if children := [
+            int(child)
+            for listed in threads.glob("*/children")
+            for child in listed.read_text().split()
+        ]:
+            return children
+        time.sleep(0.1)
+    return []

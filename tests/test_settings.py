@@ -1,0 +1,99 @@
+"""Settings: the command line, the environment, and who wins."""
+
+import pytest
+
+from tpu_ui.errors import SettingsError
+from tpu_ui.settings import read
+
+
+def test_defaults_are_a_private_local_app() -> None:
+    chosen = read([], {})
+    assert (chosen.device, chosen.model, chosen.mode, chosen.warm) == (
+        "auto",
+        "demo",
+        None,
+        "default",
+    )
+    assert (chosen.host, chosen.port, chosen.share, chosen.lock) == (
+        "127.0.0.1",
+        7860,
+        False,
+        False,
+    )
+
+
+def test_every_option_has_a_variable_and_the_command_line_wins() -> None:
+    environment = {
+        "TPU_UI_DEVICE": "cpu",
+        "TPU_UI_MODEL": "other",
+        "TPU_UI_MODE": "eager",
+        "TPU_UI_WARM": "all",
+        "TPU_UI_LOCK": "1",
+        "TPU_UI_HOST": "0.0.0.0",
+        "TPU_UI_PORT": "8000",
+        "TPU_UI_SHARE": "no",
+        "TPU_UI_AUTH": "me:secret:with:colons",
+        "TPU_UI_WORKERS": "2",
+        "TPU_UI_OUTPUTS": "pictures",
+        "TPU_UI_CACHE": "kept",
+    }
+    chosen = read(["--port", "9000"], environment)
+    assert (chosen.device, chosen.model, chosen.mode, chosen.warm) == (
+        "cpu",
+        "other",
+        "eager",
+        "all",
+    )
+    assert (chosen.lock, chosen.host, chosen.port, chosen.share) == (True, "0.0.0.0", 9000, False)
+    assert chosen.auth == ("me", "secret:with:colons")
+    assert (chosen.workers, chosen.outputs.name, chosen.cache.name) == (2, "pictures", "kept")
+    assert "secret" not in repr(chosen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "locked"),
+    [
+        (["--share"], {}, True),
+        ([], {"SPACE_ID": "somebody/tpu-ui"}, True),
+        (["--share", "--no-lock"], {}, False),
+        (["--lock"], {}, True),
+        ([], {"TPU_UI_SHARE": "true"}, True),
+    ],
+)
+def test_lock_is_on_by_itself_when_shared_or_hosted(
+    arguments: list[str], environment: dict[str, str], locked: bool
+) -> None:
+    assert read(arguments, environment).lock is locked
+
+
+def test_space_listens_on_all_addresses() -> None:
+    assert read([], {"SPACE_ID": "somebody/tpu-ui"}).host == "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "right"),
+    [("TPU_UI_DEVICE", "gpu", "software-tpu"), ("TPU_UI_LOCK", "maybe", "1 or 0")],
+)
+def test_wrong_variable_is_named_with_what_is_right(variable: str, value: str, right: str) -> None:
+    with pytest.raises(SettingsError, match=right) as caught:
+        read([], {variable: value})
+    assert variable in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--port", "0"],
+        ["--port", "65536"],
+        ["--workers", "0"],
+        ["--auth", "me"],
+        ["--mode", "fast"],
+    ],
+)
+def test_wrong_command_line_ends_with_status_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        read(arguments, {})
+    assert caught.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
