@@ -1,8 +1,8 @@
 """A served app for tests of the page and the API: real Gradio, real workers, a fake model."""
 
 import asyncio
-import socket
 import os
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager

@@ -169,7 +169,7 @@ def _settings(dispatcher: Dispatcher) -> Settings:
         **_size_row(),
         steps=gr.Slider(
             steps.minimum,
-            steps.maximum,
+            view.slider_end(steps.minimum, steps.maximum),
             value=steps.default,
             step=1,
             label="Steps",
@@ -178,7 +178,7 @@ def _settings(dispatcher: Dispatcher) -> Settings:
         ),
         guidance=gr.Slider(
             guidance.minimum,
-            guidance.maximum,
+            view.slider_end(guidance.minimum, guidance.maximum),
             value=guidance.default,
             step=0.1,
             label="Guidance scale",
@@ -189,7 +189,7 @@ def _settings(dispatcher: Dispatcher) -> Settings:
         **_seed_row(),
         count=gr.Slider(
             1,
-            limits.max_count,
+            view.slider_end(1, limits.max_count),
             value=1,
             step=1,
             label="Number of images",
@@ -288,7 +288,7 @@ def _wire_jobs(
             trigger_mode="once",
             api_visibility="private",
         )
-        job.then(handlers.at_rest, None, buttons, **_QUIET)
+        job.failure(handlers.at_rest, None, buttons, **_QUIET)
     ask.cancel.click(handlers.cancel, session.job, ask.cancel, **_QUIET)
 
 

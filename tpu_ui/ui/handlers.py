@@ -15,7 +15,7 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
-from tpu_ui.protocol import Failed, Finished, Warmed
+from tpu_ui.protocol import Ending, Failed, Finished, Warmed
 from tpu_ui.request import Limits, check_mode, check_size, validate
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
@@ -35,6 +35,15 @@ class Run(NamedTuple):
     result: Changed
     seed: Changed
     reuse: Changed
+    generate: Changed
+    warm_up: Changed
+    warm_up_cold: Changed
+    cancel: Changed
+
+
+class Buttons(NamedTuple):
+    """The last four of `Run`."""
+
     generate: Changed
     warm_up: Changed
     warm_up_cold: Changed
@@ -136,14 +145,15 @@ class Handlers:
                     seed=saved[0].info.seed,
                     reuse=gr.update(interactive=True),
                 )
+            if isinstance(update, Ending):
+                run = run._replace(**AT_REST._asdict())
             yield run
             if isinstance(update, Failed):
                 raise TpuUiError(update.message)
 
-    def at_rest(self) -> tuple[Changed, ...]:
-        """The buttons after a job, however it ended."""
-        on = gr.update(interactive=True)
-        return on, on, on, gr.update(interactive=False)
+    def at_rest(self) -> Buttons:
+        """The buttons after a job that ended in a way nobody foresaw."""
+        return AT_REST
 
     def cancel(self, job: str | None) -> Changed:
         """Cancel the visitor's own job. Its ending arrives where the job is followed."""
@@ -194,6 +204,9 @@ class Handlers:
         return gr.skip()
 
 
+_ON, _OFF = gr.update(interactive=True), gr.update(interactive=False)
+AT_REST = Buttons(_ON, _ON, _ON, _OFF)
+AT_WORK = Buttons(_OFF, _OFF, _OFF, _ON)
 NOTHING = Run(*(gr.skip() for _ in Run._fields))
 _FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", "seed")
 
@@ -218,21 +231,18 @@ def model_settings(limits: Limits) -> ModelSettings:
 
 def _slider(minimum: float, maximum: float, value: float, info: str) -> dict[str, Any]:
     update: dict[str, Any] = gr.update(
-        minimum=minimum, maximum=maximum, value=value, info=info, interactive=minimum < maximum
+        minimum=minimum,
+        maximum=view.slider_end(minimum, maximum),
+        value=value,
+        info=info,
+        interactive=minimum < maximum,
     )
     return update
 
 
 def _begun(job: str, text: str) -> Run:
-    off = gr.update(interactive=False)
-    return NOTHING._replace(
-        job=job,
-        progress=view.progress_html(view.Progress(text)),
-        generate=off,
-        warm_up=off,
-        warm_up_cold=off,
-        cancel=gr.update(interactive=True),
-    )
+    words = view.progress_html(view.Progress(text))
+    return NOTHING._replace(job=job, progress=words, **AT_WORK._asdict())
 
 
 def _pictures(saved: list[ImageSaved]) -> Changed:

@@ -254,6 +254,11 @@ def _part(elapsed_s: float, expected_s: float | None) -> float | None:
     return min(elapsed_s / expected_s, 0.98)
 
 
+def slider_end(minimum: float, maximum: float) -> float:
+    """Gradio has no slider of a single value; one that cannot be moved needs some length too."""
+    return maximum if minimum < maximum else minimum + 1
+
+
 def steps_note(limits: Limits) -> str:
     if limits.steps.minimum == limits.steps.maximum:
         return f"This model always takes {counted(limits.steps.minimum, 'step')}."

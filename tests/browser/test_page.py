@@ -1,0 +1,322 @@
+"""The page in a real browser, as a visitor of a locked app sees it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from gradio_client import Client, handle_file
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Open
+from tests.conftest import Serve, Served, presets_with
+from tpu_ui.metadata import read_png
+
+PICTURE = "#pictures [data-testid=detailed-image]"
+
+
+def ask(page: Page, prompt: str) -> None:
+    page.locator("#prompt textarea").fill(prompt)
+    page.locator("#generate").click()
+
+
+def at_rest(page: Page) -> None:
+    expect(page.locator("#generate")).to_be_enabled()
+    expect(page.locator("#cancel")).to_be_disabled()
+
+
+def download(page: Page, folder: Path) -> Path:
+    with page.expect_download() as started:
+        page.locator("#pictures").get_by_label("Download").click()
+    path = folder / started.value.suggested_filename
+    started.value.save_as(path)
+    return path
+
+
+def scrolls_sideways(page: Page) -> bool:
+    wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    return bool(page.evaluate(wide))
+
+
+def test_a_picture_is_made_and_its_download_holds_its_settings(
+    open_page: Open, server: Served, tmp_path: Path
+) -> None:
+    page = open_page(server)
+    assert page.title() == "TPU UI"
+    ask(page, 'a "small" <i>house</i> ${1+1} & a tree')
+    picture = page.locator(PICTURE)
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 256
+    at_rest(page)
+    file = download(page, tmp_path)
+    assert file.read_bytes() in [path.read_bytes() for path in server.outputs.rglob("*.png")]
+    info = read_png(file)
+    assert info["prompt"] == 'a "small" <i>house</i> ${1+1} & a tree'
+    expect(page.locator("#result-facts")).to_contain_text(f"Seed {info['seed']}")
+    client = Client(server.url, verbose=False)
+    assert client.predict(handle_file(file), api_name="/read_metadata") == info
+    client.close()
+
+
+def test_several_pictures_are_all_there(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    page.locator("#count input[type=number]").fill("3")
+    page.locator("#count input[type=number]").blur()
+    ask(page, "three trees")
+    expect(page.locator("#pictures .thumbnails button")).to_have_count(3)
+    expect(page.locator("#result-facts")).to_contain_text("Seeds")
+    at_rest(page)
+
+
+def test_the_seed_can_be_used_again(open_page: Open, server: Served, tmp_path: Path) -> None:
+    page = open_page(server)
+    ask(page, "a tree")
+    expect(page.locator(PICTURE)).to_be_visible()
+    at_rest(page)
+    first = read_png(download(page, tmp_path))
+    page.locator("#reuse").click()
+    expect(page.locator("#random-seed input")).not_to_be_checked()
+    expect(page.locator("#seed input")).to_have_value(str(first["seed"]))
+    page.locator("#generate").click()
+    expect(page.locator("#cancel")).to_be_enabled()
+    at_rest(page)
+    expect(page.locator("#result-facts")).to_contain_text(f"Seed {first['seed']}")
+
+
+def test_an_empty_prompt_is_refused_and_the_next_one_works(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    ask(page, " ")
+    expect(page.locator(".toast-wrap")).to_contain_text("The prompt is empty")
+    at_rest(page)
+    ask(page, "a tree")
+    expect(page.locator(PICTURE)).to_be_visible()
+
+
+def test_a_failure_is_said_and_the_fields_keep_their_contents(
+    open_page: Open, server: Served
+) -> None:
+    page = open_page(server)
+    page.locator("#negative-prompt textarea").fill("fog")
+    ask(page, "fake:broken")
+    expect(page.locator(".toast-wrap")).to_contain_text("The model made NaN values")
+    expect(page.locator("#progress")).to_contain_text("Failed: The model made NaN values")
+    at_rest(page)
+    expect(page.locator("#prompt textarea")).to_have_value("fake:broken")
+    expect(page.locator("#negative-prompt textarea")).to_have_value("fog")
+
+
+def test_steps_stream_and_cancel_stops(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    ask(page, "fake:slow")
+    expect(page.locator("#progress")).to_have_text(re.compile(r"Step \d+ of 16, \d+ s left"))
+    page.locator("#cancel").click()
+    expect(page.locator("#progress")).to_have_text("Cancelled.")
+    at_rest(page)
+    assert page.locator(PICTURE).count() == 0
+
+
+def test_ctrl_enter_generates_and_escape_cancels(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    page.locator("#prompt textarea").fill("fake:slow")
+    page.locator("#prompt textarea").press("Control+Enter")
+    expect(page.locator("#progress")).to_contain_text("of 16")
+    page.keyboard.press("Escape")
+    expect(page.locator("#progress")).to_have_text("Cancelled.")
+    at_rest(page)
+
+
+def test_a_visitor_cancels_only_her_own_job(open_page: Open, server: Served) -> None:
+    first, second = open_page(server), open_page(server)
+    ask(first, "fake:slow")
+    expect(first.locator("#progress")).to_contain_text("of 16")
+    ask(second, "fake:slow")
+    expect(second.locator("#progress")).to_contain_text("Waiting")
+    second.locator("#cancel").click()
+    expect(second.locator("#progress")).to_have_text("Cancelled.")
+    expect(first.locator(PICTURE)).to_be_visible()
+    assert second.locator(PICTURE).count() == 0
+
+
+def test_only_ready_sizes_can_be_picked(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    expect(page.locator("#strip li[data-state=ready]")).to_have_count(1)
+    expect(page.locator("#strip li[data-state=cold]")).to_have_count(2)
+    page.locator("#size input").click()
+    expect(page.get_by_role("option")).to_contain_text(["256x256"])
+
+
+def test_another_mode_shows_its_own_sizes(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    page.get_by_label("Strict eager").check()
+    expect(page.locator("#strip li[data-state=cold]")).to_have_count(3)
+    expect(page.locator("#size")).to_contain_text("No size is ready in this mode yet")
+    ask(page, "a tree")
+    expect(page.locator(".toast-wrap")).to_contain_text("256x256 is not ready in eager mode")
+    at_rest(page)
+
+
+def test_a_reload_finds_a_page_that_works(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    ask(page, "fake:slow")
+    expect(page.locator("#progress")).to_contain_text("of 16")
+    page.reload()
+    page.locator("#strip li").first.wait_for()
+    at_rest(page)
+    ask(page, "a tree")
+    expect(page.locator(PICTURE)).to_be_visible()
+
+
+def test_a_dropped_picture_tells_its_settings_and_fills_the_form(
+    open_page: Open, server: Served, tmp_path: Path
+) -> None:
+    page = open_page(server)
+    client = Client(server.url, verbose=False, download_files=tmp_path)
+    prompt = "<img src=x onerror=alert(1)> a tree"
+    (file,), _ = client.predict(prompt, "fog", steps=7, guidance=2.5, seed=99, api_name="/generate")
+    client.close()
+    page.get_by_text("Settings from a picture").click()
+    page.locator("#png-file input[type=file]").set_input_files(file)
+    expect(page.locator("#png-info")).to_contain_text(prompt)
+    assert page.locator("#png-info img").count() == 0
+    page.locator("#use-settings").click()
+    expect(page.locator("#prompt textarea")).to_have_value(prompt)
+    expect(page.locator("#negative-prompt textarea")).to_have_value("fog")
+    expect(page.locator("#steps input[type=number]")).to_have_value("7")
+    expect(page.locator("#guidance input[type=number]")).to_have_value("2.5")
+    expect(page.locator("#seed input")).to_have_value("99")
+    expect(page.locator("#random-seed input")).not_to_be_checked()
+
+
+def test_a_picture_without_settings_is_said_to_have_none(
+    open_page: Open, server: Served, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "plain.png")
+    page = open_page(server)
+    page.get_by_text("Settings from a picture").click()
+    page.locator("#png-file input[type=file]").set_input_files(tmp_path / "plain.png")
+    expect(page.locator("#png-info")).to_contain_text("carries no settings")
+    expect(page.locator("#use-settings")).to_be_disabled()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_scrolls_sideways(open_page: Open, server: Served, width: int) -> None:
+    page = open_page(server, width=width, height=844)
+    page.get_by_text("Programs and warm-up").click()
+    page.get_by_text("Settings from a picture").click()
+    assert not scrolls_sideways(page)
+    ask(page, "a tree")
+    expect(page.locator(PICTURE)).to_be_visible()
+    assert not scrolls_sideways(page)
+
+
+def test_on_a_phone_the_prompt_and_the_picture_come_first(open_page: Open, server: Served) -> None:
+    page = open_page(server, width=390, height=844)
+    order = ["#prompt", "#generate", "#pictures", "#strip", "#settings"]
+    tops = [page.locator(name).bounding_box() for name in order]
+    heights = [box["y"] for box in tops if box]
+    assert heights == sorted(heights)
+    assert len(heights) == len(order)
+    assert heights[2] < 844 / 2
+
+
+def test_dark_mode_is_dark(open_page: Open, server: Served) -> None:
+    lightness = """() => {
+        const probe = document.createElement("canvas").getContext("2d");
+        probe.fillStyle = getComputedStyle(document.querySelector("gradio-app")).backgroundColor;
+        probe.fillRect(0, 0, 1, 1);
+        return Math.max(...probe.getImageData(0, 0, 1, 1).data.slice(0, 3));
+    }"""
+    assert open_page(server, dark=True).evaluate(lightness) < 50
+    assert open_page(server).evaluate(lightness) > 230
+
+
+def test_every_field_has_a_name(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    page.get_by_text("Programs and warm-up").click()
+    page.get_by_text("Settings from a picture").click()
+    nameless = page.evaluate("""() => {
+        const fields = "input:not([type=file]), textarea, select, button";
+        const name = (e) => e.getAttribute("aria-label") || e.title || e.innerText
+            || [...(e.labels || [])].map((l) => l.innerText).join(" ");
+        return [...document.querySelectorAll(fields)]
+            .filter((e) => e.offsetParent && !name(e).trim()).map((e) => e.outerHTML);
+    }""")
+    assert nameless == []
+
+
+def test_the_page_stands_still_while_nothing_changes(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    server.wait_for(lambda status: status.state == "ready")
+    page.wait_for_timeout(1500)
+    page.evaluate("""() => {
+        window.changes = [];
+        // Gradio prepares a spinner for each event, and never shows it here.
+        const shown = (e) => !(e.parentElement ?? e).closest("[data-testid=status-tracker]");
+        new MutationObserver((all) => window.changes.push(
+            ...all.map((one) => one.target).filter(shown).map((e) => e.outerHTML ?? e.data)
+        )).observe(document.querySelector("#page"),
+            {childList: true, subtree: true, characterData: true});
+    }""")
+    page.wait_for_timeout(3500)
+    assert page.evaluate("window.changes") == []
+
+
+def test_warm_up_is_watched_from_the_page_opening_at_once(open_page: Open, serve: Serve) -> None:
+    with serve(presets=presets_with("fake:slow-warm fake:block-warm"), wait=False) as served:
+        page = open_page(served)
+        expect(page.locator("#strip li[data-state=compiling]")).to_contain_text("256x256")
+        expect(page.locator("#strip li[data-size='256x256']")).to_contain_text("compiling")
+        expect(page.locator("#size")).to_contain_text("No size is ready")
+        expect(page.locator("#strip li[data-size='256x256']")).to_contain_text("ready, took")
+        expect(page.locator("#size input")).to_have_value("256x256")
+        ask(page, "a tree")
+        expect(page.locator(PICTURE)).to_be_visible()
+        page.get_by_text("Programs and warm-up").click()
+        expect(page.locator("#cold-size input")).to_have_value("320x192 (cold, unknown time)")
+        page.locator("#warm-up-cold").click()
+        expect(page.locator("#progress")).to_contain_text("Compiling 320x192:")
+        expect(page.locator("#strip li[data-size='320x192']")).to_contain_text("ready, took")
+        expect(page.locator("#progress")).to_contain_text("320x192 is ready: 4 programs")
+        at_rest(page)
+        expect(page.locator("#size input")).to_have_value("256x256")
+        page.locator("#size input").click()
+        page.get_by_role("option", name="320x192").click()
+        expect(page.locator("#size")).to_contain_text("320x192 is ready")
+        ask(page, "a tree")
+        expect(page.locator("#result-facts")).to_contain_text("320x192")
+
+
+def test_an_unlocked_page_says_the_cost_before_generate(open_page: Open, serve: Serve) -> None:
+    with serve(locked=False) as served:
+        page = open_page(served)
+        page.locator("#size input").click()
+        page.get_by_role("option", name="192x320 (cold)").click()
+        expect(page.locator("#size")).to_contain_text(
+            "192x320 is cold: unknown time to compile first."
+        )
+        ask(page, "a tree")
+        expect(page.locator("#result-facts")).to_contain_text("192x320")
+        expect(page.locator("#size")).to_contain_text("192x320 is ready")
+        expect(page.locator("#size input")).to_have_value("192x320")
+
+
+def test_modes_that_cannot_run_here_are_named_with_the_reason(
+    open_page: Open, serve: Serve
+) -> None:
+    with serve(device="cpu", locked=False) as served:
+        page = open_page(served)
+        expect(page.locator("#mode input")).to_have_count(1)
+        expect(page.locator("#mode")).to_contain_text("Compiled is not available here: compiled")
+
+
+def test_a_field_the_model_has_no_use_for_is_disabled_and_says_why(
+    open_page: Open, serve: Serve
+) -> None:
+    with serve(presets=presets_with(negative_prompt=False, max_count=1)) as served:
+        page = open_page(served)
+        expect(page.locator("#negative-prompt textarea")).to_be_disabled()
+        expect(page.locator("#negative-prompt")).to_contain_text("takes no negative prompt")
+        expect(page.locator("#count input[type=range]")).to_be_disabled()
+        ask(page, "a tree")
+        expect(page.locator(PICTURE)).to_be_visible()
