@@ -111,6 +111,20 @@ def test_a_failure_is_said_and_the_fields_keep_their_contents(
     expect(page.locator("#negative-prompt textarea")).to_have_value("fog")
 
 
+def test_a_fault_of_the_app_is_said_plainly_and_leaves_a_page_that_works(
+    open_page: Open, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = open_page(server)
+    with monkeypatch.context() as patch:
+        patch.setattr(server.dispatcher, "updates", lambda job: iter([job, 1 / 0]))
+        ask(page, "a tree")
+        expect(page.locator(".toast-wrap")).to_contain_text("Something went wrong in the app")
+        assert "division" not in page.locator("body").inner_text()
+        at_rest(page)
+    ask(page, "a tree")
+    expect(page.locator(PICTURE)).to_be_visible()
+
+
 def test_steps_stream_and_cancel_stops(open_page: Open, server: Served) -> None:
     page = open_page(server)
     ask(page, "fake:slow")
@@ -273,18 +287,20 @@ def test_the_page_stands_still_while_nothing_changes(open_page: Open, server: Se
     assert page.evaluate("window.changes") == []
 
 
-def test_warm_up_is_watched_from_the_page_opening_at_once(open_page: Open, serve: Serve) -> None:
-    with serve(presets=presets_with("fake:slow-warm fake:block-warm"), wait=False) as served:
+def test_warm_ups_are_watched_and_their_sizes_become_choices(open_page: Open, serve: Serve) -> None:
+    with serve(presets=presets_with("fake:slow-warm fake:block-warm"), warm="none") as served:
         page = open_page(served)
-        expect(page.locator("#strip li[data-state=compiling]")).to_contain_text("256x256")
-        expect(page.locator("#strip li[data-size='256x256']")).to_contain_text("compiling")
         expect(page.locator("#size")).to_contain_text("No size is ready")
+        page.locator("#warm-up").click()
+        expect(page.locator("#strip li[data-state=compiling]")).to_contain_text("256x256")
+        expect(page.locator("#now")).to_contain_text("Warming up")
         expect(page.locator("#strip li[data-size='256x256']")).to_contain_text("ready, took")
         expect(page.locator("#size input")).to_have_value("256x256")
         ask(page, "a tree")
         expect(page.locator(PICTURE)).to_be_visible()
         page.get_by_text("Programs and warm-up").click()
-        expect(page.locator("#cold-size input")).to_have_value("320x192 (cold, unknown time)")
+        expect(page.locator("#cold-size input")).to_have_value("320x192")
+        expect(page.locator("#cold-size")).to_contain_text("320x192: cold, unknown time.")
         page.locator("#warm-up-cold").click()
         expect(page.locator("#progress")).to_contain_text("Compiling 320x192:")
         expect(page.locator("#strip li[data-size='320x192']")).to_contain_text("ready, took")
@@ -332,6 +348,28 @@ def test_a_field_the_model_has_no_use_for_is_disabled_and_says_why(
         expect(page.locator("#negative-prompt textarea")).to_be_disabled()
         expect(page.locator("#negative-prompt")).to_contain_text("takes no negative prompt")
         expect(page.locator("#count input[type=range]")).to_be_disabled()
+        ask(page, "a tree")
+        expect(page.locator(PICTURE)).to_be_visible()
+        page.close()
+
+
+def test_choosing_a_model_brings_its_limits_and_its_sizes(open_page: Open, serve: Serve) -> None:
+    presets = presets_with()
+    other = {"name": "other", "title": "Another model", "negative_prompt": False, "max_count": 2}
+    presets["other"] = presets["demo"].model_copy(update=other)
+    with serve(presets=presets) as served:
+        page = open_page(served)
+        page.locator("#model input").click()
+        page.get_by_role("option", name="Another model").click()
+        expect(page.locator("#negative-prompt textarea")).to_be_disabled()
+        expect(page.locator("#count input[type=range]")).to_have_attribute("max", "2")
+        expect(page.locator("#strip li[data-state=cold]")).to_have_count(3)
+        ask(page, "a tree")
+        expect(page.locator(".toast-wrap")).to_contain_text("Model other is not loaded")
+        page.locator("#warm-up").click()
+        expect(page.locator("#progress")).to_contain_text("256x256 is ready")
+        expect(page.locator("#strip li[data-state=ready]")).to_have_count(1)
+        expect(page.locator("#size input")).to_have_value("256x256")
         ask(page, "a tree")
         expect(page.locator(PICTURE)).to_be_visible()
         page.close()

@@ -211,7 +211,14 @@ def _seed_row() -> dict[str, Component]:
     with gr.Row(elem_id="seed-row"):
         return {
             "seed": gr.Number(
-                label="Seed", precision=0, value=None, elem_id="seed", scale=1, min_width=120
+                label="Seed",
+                precision=0,
+                value=None,
+                placeholder="drawn for each run",
+                interactive=False,
+                elem_id="seed",
+                scale=1,
+                min_width=120,
             ),
             "random_seed": gr.Checkbox(
                 label="Random seed", value=True, elem_id="random-seed", scale=1, min_width=120
@@ -315,9 +322,10 @@ def _wire_status(
     limited = [settings.negative_prompt, settings.steps, settings.guidance, settings.count]
     page.load(handlers.open_page, None, [settings.model, *limited, *parts], **_QUIET)
     settings.model.input(handlers.model_changed, settings.model, [*limited, *parts], **_QUIET)
+    settings.mode.change(handlers.mode_changed, chosen[:4], parts, **_QUIET)
     timer = gr.Timer(STATUS_EVERY_S)
     gr.on(
-        [timer.tick, settings.mode.change, settings.size.change],
+        [timer.tick, settings.size.change, warm_ups.cold_size.change],
         handlers.refresh,
         chosen,
         parts,
@@ -335,6 +343,7 @@ def _wire_pictures(
 ) -> None:
     """Seeds and settings taken from pictures."""
     seed = [settings.random_seed, settings.seed]
+    settings.random_seed.change(handlers.seed_field, settings.random_seed, settings.seed, **_QUIET)
     pictures.reuse.click(handlers.reuse_seed, session.seed, seed, **_QUIET)
     from_picture.file.change(
         handlers.read_picture,

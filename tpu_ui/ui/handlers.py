@@ -91,8 +91,14 @@ class Handlers:
             return *model_settings(limits), *self._live_parts(None, Chosen(limits.model))
 
     def refresh(self, shown: Live | None, *chosen: object) -> LiveParts:
-        """Once a second, and whenever the visitor chooses another mode or size."""
+        """Once a second, and whenever the visitor chooses another size."""
         return self._live_parts(shown, Chosen(*chosen))
+
+    def mode_changed(
+        self, shown: Live | None, model: object, mode: object, size: object
+    ) -> LiveParts:
+        """Each mode has its own sizes: the one to warm up is proposed anew."""
+        return self._live_parts(shown, Chosen(model, mode, size))
 
     def _live_parts(self, shown: Live | None, chosen: Chosen) -> LiveParts:
         now = live(self._dispatcher, chosen)
@@ -161,6 +167,10 @@ class Handlers:
             if job:
                 self._dispatcher.cancel(job)
             return gr.update(interactive=False)
+
+    def seed_field(self, random_seed: object) -> Changed:
+        """A seed is typed only where it is used."""
+        return gr.update(interactive=not random_seed)
 
     def reuse_seed(self, seed: int | None) -> tuple[Changed, ...]:
         """Random seed off, and the last seed in its field."""

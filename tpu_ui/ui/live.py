@@ -4,11 +4,12 @@ The page asks once a second. `Live` is all that could change, as plain comparabl
 equals the last one shown is not sent again, so nothing flickers and no open list closes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpu_ui.dispatch.interface import Dispatcher, Status
+from tpu_ui.dispatch.interface import Dispatcher, SizeStatus, Status
 from tpu_ui.request import Limits
-from tpu_ui.shapes import Mode, ProgramState
+from tpu_ui.shapes import ImageSize, Mode, ProgramState
 from tpu_ui.ui import strip, view
 
 
@@ -49,15 +50,17 @@ def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
     model = chosen.model if chosen.model in dispatcher.presets else status.model
     limits = dispatcher.limits(str(model))
     mode = _mode(status, limits, chosen.mode)
-    programs = {mode: view.sizes_of(status, limits, mode) for mode in limits.modes}
+    modes = [Mode(value) for _, value in view.mode_choices(limits)]
+    programs = {one: view.sizes_of(status, limits, one) for one in modes}
     sizes = programs[mode]
     choices = view.size_choices(status, sizes)
     size = view.chosen_size(choices, chosen.size, limits.default_size)
     cold = tuple(
-        (f"{name} ({strip.size_text(one)})", str(name))
+        (f"{name} (failed)" if one.state is ProgramState.FAILED else str(name), str(name))
         for name, one in sizes.items()
         if one.state in (ProgramState.COLD, ProgramState.FAILED)
     )
+    cold_size = view.chosen_size(cold, chosen.cold_size, limits.default_size)
     title = dispatcher.presets[limits.model].title
     return Live(
         now=strip.now_html(status),
@@ -65,9 +68,7 @@ def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
         table=strip.table_html(status, programs),
         mode=Picker(view.mode_choices(limits), mode.value, view.mode_note(limits, mode)),
         size=Picker(choices, size, view.size_note(status, sizes, size)),
-        cold_size=Picker(
-            cold, view.chosen_size(cold, chosen.cold_size, limits.default_size), _cold_note(cold)
-        ),
+        cold_size=Picker(cold, cold_size, _cold_note(sizes, cold_size)),
     )
 
 
@@ -78,7 +79,7 @@ def _mode(status: Status, limits: Limits, wanted: object) -> Mode:
     return limits.default_mode
 
 
-def _cold_note(cold: tuple[tuple[str, str], ...]) -> str:
-    if not cold:
+def _cold_note(sizes: Mapping[ImageSize, SizeStatus], cold_size: str | None) -> str:
+    if cold_size is None:
         return "Every size of this mode is ready or being compiled."
-    return "Sizes that this mode has not compiled yet."
+    return f"{cold_size}: {strip.size_text(sizes[ImageSize.parse(cold_size)])}."

@@ -59,9 +59,14 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+def whole(seconds: float) -> str:
+    """Seconds without a fraction, for what changes every second."""
+    return f"{round(seconds)} s" if seconds < 119 else duration(seconds)
+
+
 def about(expected_s: float | None) -> str:
     """An expected duration, whole seconds."""
-    return "unknown time" if expected_s is None else f"about {_whole(expected_s)}"
+    return "unknown time" if expected_s is None else f"about {whole(expected_s)}"
 
 
 def counted(number: int, noun: str) -> str:
@@ -102,14 +107,14 @@ def compiling(update: Warming) -> str:
     """ "Compiling 320x192: 41 programs, 12 s of about 30 s (step 1 of 2)"."""
     return (
         f"Compiling {update.size}: {counted(update.programs_compiled, 'program')}, "
-        f"{_whole(update.elapsed_s)} of {about(update.expected_s)}"
+        f"{whole(update.elapsed_s)} of {about(update.expected_s)}"
         + (f" ({update.stage})" if update.stage else "")
     )
 
 
 def _step(update: Stepped) -> str:
     image = f"Image {update.image} of {update.count}: " if update.count > 1 else ""
-    left = "" if update.left_s is None else f", {_whole(update.left_s)} left"
+    left = "" if update.left_s is None else f", {whole(update.left_s)} left"
     if update.step == 0:
         return f"{image}{'text' if image else 'Text'} is encoded{left}"
     return f"{image}{'step' if image else 'Step'} {update.step} of {update.steps}{left}"
@@ -241,10 +246,6 @@ def size_note(status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str |
             return f"{size} failed to compile: {programs.reason or 'no reason given'}"
         case _:
             assert_never(programs.state)
-
-
-def _whole(seconds: float) -> str:
-    return duration(float(max(0, round(seconds)))) if seconds >= 9.5 else f"{round(seconds)} s"
 
 
 def _part(elapsed_s: float, expected_s: float | None) -> float | None:
