@@ -6,53 +6,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.launching import ROOT, free_port, running
 
 
 def run(*arguments: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "app.py", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s)
-
-
-@contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The app on a free port, and its address once the port is open."""
-    port = free_port()
-    folders = ["--outputs", str(folder / "outputs"), "--cache", str(folder / "cache")]
-    command = [sys.executable, "app.py", "--port", str(port), *folders, *arguments]
-    with (folder / "app.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_open(process, url)
-            yield process, url
-        finally:
-            process.kill()
-            process.wait()
-
-
-def wait_open(process: subprocess.Popen[bytes], url: str, timeout_s: float = 90) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        assert process.poll() is None, "the app ended"
-        try:
-            httpx.get(url, timeout=5).raise_for_status()
-            return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    raise AssertionError("the port did not open in time")
 
 
 def test_importing_the_app_loads_no_torch() -> None:

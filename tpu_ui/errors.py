@@ -60,6 +60,10 @@ class OutOfDeviceMemoryError(TpuUiError):
     survives = False
 
 
+class CompilationError(TpuUiError):
+    """The model could not be compiled. The message says why, and what runs without it."""
+
+
 class BrokenImageError(TpuUiError):
     """The model made NaN or infinite values, or a picture of another size than asked for."""
 

@@ -152,3 +152,15 @@ def test_missing_weights_file_is_named(
 def pixels(path: object) -> bytes:
     with Image.open(str(path)) as image:
         return image.tobytes()
+
+
+def test_model_that_is_not_compiled_is_an_error_and_not_another_mode(
+    start: Start, tiny_sd3: Preset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # left to itself, torch would run eager
+    dispatcher = start(tiny_sd3)
+    ending = ending_of(dispatcher, wish(dispatcher, mode="compiled"), READY_S)
+    assert isinstance(ending, Failed)
+    assert ending.kind == "CompilationError"
+    assert "Use fused or eager mode" in ending.message
+    assert dispatcher.status().sizes[Mode.COMPILED][SQUARE].state is ProgramState.FAILED

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._dynamo.exc import TorchDynamoException
 
+from tpu_ui.errors import CompilationError
 from tpu_ui.shapes import Device, Mode
 
 log = logging.getLogger(__name__)
@@ -60,7 +62,7 @@ class Modes:
             self._compile()
         runs_before = self._backend.runs
         stance = "default" if mode is Mode.COMPILED else "force_eager"
-        with _eager_mode(mode), torch.compiler.set_stance(stance):
+        with _compile_errors(), _eager_mode(mode), torch.compiler.set_stance(stance):
             yield lambda: self._what_ran(mode, runs_before)
 
     def _compile(self) -> None:
@@ -80,6 +82,23 @@ class Modes:
             log.error("The denoiser was to run compiled, but its compiled form did not run.")
             return AROUND_COMPILED
         return mode
+
+
+@contextlib.contextmanager
+def _compile_errors() -> Iterator[None]:
+    """Turns what torch.compile raises into our error. With `fullgraph` it never goes on in eager.
+
+    It raises a plain RuntimeError when it is switched off (TORCH_COMPILE_DISABLE).
+    """
+    try:
+        yield
+    except (TorchDynamoException, RuntimeError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        if not isinstance(error, TorchDynamoException) and "fullgraph" not in lines[0]:
+            raise
+        raise CompilationError(
+            f"The model could not be compiled: {lines[0]} Use fused or eager mode instead."
+        ) from error
 
 
 def _eager_mode(mode: Mode) -> contextlib.AbstractContextManager[None]:

@@ -1,0 +1,1 @@
+"""Measurements, each a ratio of two things measured in one run. Not part of the app."""

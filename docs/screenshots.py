@@ -1,0 +1,57 @@
+"""Take the README's screenshots from an app that runs, with its demo model ready.
+
+Usage: python docs/screenshots.py http://127.0.0.1:7860 [FOLDER]
+Needs Chromium and playwright (requirements-dev.txt). The prompt and the seed are fixed.
+"""
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+PROMPT = "a small red house left of two green trees under a night sky"
+SEED = 7
+VIEWS = (
+    ("screenshot", 1280, 860, "light"),
+    ("screenshot-dark", 1280, 860, "dark"),
+    ("screenshot-phone", 390, 844, "light"),
+    ("screenshot-phone-dark", 390, 844, "dark"),
+)
+IMAGE_MS = 120_000
+
+
+def take(browser: Browser, url: str, path: Path, width: int, height: int, scheme: str) -> None:
+    """One picture of the page after one image."""
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if scheme == "dark" else "light",
+    )
+    page.goto(url)
+    page.locator("#strip li[data-state=ready]").first.wait_for(timeout=IMAGE_MS)
+    page.locator("#prompt textarea").fill(PROMPT)
+    page.locator("#random-seed input").uncheck()
+    page.locator("#seed input").fill(str(SEED))
+    page.locator("#seed input").blur()
+    page.locator("#generate").click()
+    page.locator("#pictures [data-testid=detailed-image]").wait_for(timeout=IMAGE_MS)
+    page.locator("#cancel[disabled]").wait_for(timeout=IMAGE_MS)
+    page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+    page.wait_for_timeout(600)  # Gradio fades pictures in
+    page.screenshot(path=path)
+    page.close()
+
+
+def main(url: str, folder: Path) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        for name, width, height, scheme in VIEWS:
+            take(browser, url, folder / f"{name}.png", width, height, scheme)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else "docs"))
