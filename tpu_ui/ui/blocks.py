@@ -246,18 +246,9 @@ def _from_picture() -> FromPicture:
     return FromPicture(file, about, use)
 
 
-def _wire_jobs(
-    handlers: Handlers,
-    session: Session,
-    ask: Ask,
-    pictures: Pictures,
-    settings: Settings,
-    warm_ups: WarmUps,
-) -> None:
-    """Generate, warm up, cancel. The outputs are those of `handlers.Run`, in order."""
-    buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
-    results = [pictures.pictures, pictures.result, session.seed, pictures.reuse]
-    form = [
+def _form(ask: Ask, settings: Settings) -> list[Component]:
+    """The inputs of `form.Form`, in its order."""
+    return [
         ask.prompt,
         settings.negative_prompt,
         settings.model,
@@ -269,8 +260,21 @@ def _wire_jobs(
         settings.seed,
         settings.count,
     ]
+
+
+def _wire_jobs(
+    handlers: Handlers,
+    session: Session,
+    ask: Ask,
+    pictures: Pictures,
+    settings: Settings,
+    warm_ups: WarmUps,
+) -> None:
+    """Generate, warm up, cancel. The outputs are those of `handlers.Run`, in order."""
+    buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
+    results = [pictures.pictures, pictures.result, session.seed, pictures.reuse]
     jobs: tuple[tuple[list[Any], Any, list[Component]], ...] = (
-        ([ask.generate.click, ask.prompt.submit], handlers.generate, form),
+        ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings)),
         (
             [settings.warm_up.click],
             handlers.warm_up,
