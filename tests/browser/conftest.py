@@ -53,8 +53,7 @@ class Complaints:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[BrowserContext]:
     """One browser for all tests: its cache spares each page the loading of Gradio's scripts."""
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}; TPU_UI_TEST_CHROMIUM names another place")
+    assert Path(CHROMIUM).exists(), f"no Chromium at {CHROMIUM}; TPU_UI_TEST_CHROMIUM names another"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         context = browser.new_context(accept_downloads=True)

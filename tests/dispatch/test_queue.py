@@ -37,7 +37,7 @@ def test_constructor_returns_while_the_model_is_still_loading(start: Start) -> N
     assert (status.state, status.device) == ("loading", None)
     assert dispatcher.limits("demo").default_mode is Mode.COMPILED
     told = wait_for(dispatcher, lambda status: "2 of 3" in status.detail).detail
-    assert told == "Loading transformer, 2 of 3."
+    assert told == "Loading transformer, 2 of 3: 2 MB so far."
     assert wait_ready(dispatcher).device is Device.SOFTWARE_TPU
 
 

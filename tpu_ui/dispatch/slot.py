@@ -12,7 +12,7 @@ from tpu_ui.dispatch.costs import Cost
 from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
-from tpu_ui.dispatch.state import WorkerState, worker_survives
+from tpu_ui.dispatch.state import WorkerState, loading_message, worker_survives
 from tpu_ui.errors import (
     BrokenImageError,
     InvalidRequestError,
@@ -310,8 +310,7 @@ class Slot(threading.Thread):
     def _notice(self, job: Job, event: Progress) -> None:
         match event:
             case Loading():
-                count = f"{event.index} of {event.count}"
-                self._says(f"Loading {event.component}, {count}.")
+                self._says(loading_message(event))
             case Warming():
                 with self._pool.lock:
                     self._state.warming = (job.target, event)

@@ -10,7 +10,7 @@ from tpu_ui.dispatch.interface import SizeStatus
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import Failed, Started, Warming
+from tpu_ui.protocol import Failed, Loading, Started, Warming
 from tpu_ui.shapes import ImageSize, ProgramState
 
 Phase = Literal["loading", "warming", "ready", "busy", "failed"]
@@ -69,6 +69,13 @@ class WorkerState:
     def warm_up_failed(self, target: Target, reason: str) -> None:
         self.failed[target] = reason
         self.wanted.pop(target, None)
+
+
+def loading_message(event: Loading) -> str:
+    """ "Loading transformer, 6 of 7: 28 MB so far." Megabytes of weights, 10^6 bytes each."""
+    amount = event.loaded_bytes / 1e6
+    gone = f"{amount / 1000:.1f} GB" if amount >= 1000 else f"{amount:.0f} MB"
+    return f"Loading {event.component}, {event.index} of {event.count}: {gone} so far."
 
 
 def is_ready(target: Target, states: Iterable[WorkerState]) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from tpu_ui.dispatch.interface import ImageSaved, Queued, SizeStatus, Status, Update
+from tpu_ui.dispatch.state import loading_message
 from tpu_ui.metadata import ImageInfo
 from tpu_ui.protocol import (
     Cancelled,
@@ -82,8 +83,8 @@ def progress(update: Update) -> Progress:
         case Queued(position=position):
             verb = "is" if position == 1 else "are"
             return Progress(f"Waiting: {counted(position, 'job')} {verb} before yours.")
-        case Loading(component=component, index=index, count=count):
-            return Progress(f"Loading {component}: {index} of {count}.", index / count)
+        case Loading():
+            return Progress(loading_message(update), update.index / update.count)
         case Warming():
             return Progress(compiling(update), _part(update.elapsed_s, update.expected_s))
         case Warmed(size=size, programs_compiled=programs, elapsed_s=elapsed_s):
