@@ -40,7 +40,14 @@ class Pipeline:
 
 def run(pipeline: Pipeline, steps: int = 3) -> Any:
     arguments = {"prompt": "a hill", "num_inference_steps": steps}
-    return make_image(pipeline, arguments, SIZE, 1, lambda: None)
+    return make_image(
+        pipeline,
+        arguments,
+        SIZE,
+        1,
+        synchronize=lambda: None,
+        encoded=lambda encode, *args, **kwargs: encode(*args, **kwargs),
+    )
 
 
 def drain(generator: Any) -> tuple[list[object], np.ndarray]:

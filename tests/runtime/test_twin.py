@@ -75,6 +75,16 @@ def test_several_images_are_the_images_of_following_seeds(warm: LocalDispatcher)
     assert pixels(together[0].path) != pixels(alone[0].path)
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_remembered_prompt_gives_the_same_picture(warm: LocalDispatcher, mode: Mode) -> None:
+    prompt = f"first seen in {mode} mode"
+    fresh = saved_by(warm, wish(warm, mode=mode, prompt=prompt, negative_prompt="fog"))
+    again = saved_by(warm, wish(warm, mode=mode, prompt=prompt, negative_prompt="fog"))
+    assert pixels(fresh[0].path) == pixels(again[0].path)
+    other = saved_by(warm, wish(warm, mode=mode, prompt=prompt, negative_prompt="rain"))
+    assert pixels(fresh[0].path) != pixels(other[0].path)
+
+
 def test_changing_modes_loads_nothing(warm: LocalDispatcher) -> None:
     pids = warm.worker_pids()
     for mode in (Mode.EAGER, Mode.COMPILED, Mode.FUSED):

@@ -5,6 +5,7 @@ queues or the page.
 """
 
 import contextlib
+import functools
 import logging
 import os
 import time
@@ -33,6 +34,7 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime import placement, text, warmup
+from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
 from tpu_ui.runtime.modes import Modes
 from tpu_ui.shapes import Mode
@@ -47,6 +49,7 @@ class _Loaded:
     preset: Preset
     pipeline: Any
     modes: Modes
+    embeddings: RecentEmbeddings
 
 
 @dataclass(slots=True)
@@ -109,7 +112,8 @@ class DiffusionRuntime:
                 )
         denoiser = getattr(pipeline, preset.components.denoiser)
         programs = len(preset.sizes) * len(preset.guidance_states())
-        self._loaded = _Loaded(preset, pipeline, Modes(denoiser, self._device.device, programs))
+        modes = Modes(denoiser, self._device.device, programs)
+        self._loaded = _Loaded(preset, pipeline, modes, RecentEmbeddings())
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         began = time.monotonic()
@@ -164,6 +168,7 @@ class DiffusionRuntime:
                 request.size,
                 seed,
                 self._device.synchronize,
+                functools.partial(loaded.embeddings.encode, request.mode),
             )
             pixels = yield from self._watched(moments, clock, job, request, image)
             ran = what_ran()

@@ -39,18 +39,20 @@ def make_image(
     size: ImageSize,
     seed: int,
     synchronize: Callable[[], None],
+    encoded: Callable[..., Any],
 ) -> Generator[Moment, None, Picture]:
     """Run the pipeline once for one image; returns its pixels.
 
     `arguments` are the pipeline's own, without size, seed and callbacks. `synchronize` waits for
-    the device. Raises BrokenImageError if the latents or the picture are not numbers.
+    the device. `encoded(encode, ...)` gives what `encode(...)` gives, or gave before.
+    Raises BrokenImageError if the latents or the picture are not numbers.
     """
 
     def run(tell: Callable[[Moment], None]) -> Picture:
         encode = pipeline.encode_prompt
 
         def encode_and_tell(*args: Any, **kwargs: Any) -> Any:
-            embeddings = encode(*args, **kwargs)
+            embeddings = encoded(encode, *args, **kwargs)
             synchronize()  # else the time of the text encoders would count as the first step's
             tell(Encoded())
             return embeddings
