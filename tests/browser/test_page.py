@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Complaints, Open
 from tests.conftest import Serve, Served, presets_with
 from tpu_ui.metadata import read_png
+from tpu_ui.presets import load_all
 
 PICTURE = "#pictures [data-testid=detailed-image]"
 
@@ -87,6 +88,13 @@ def test_the_seed_can_be_used_again(open_page: Open, server: Served, tmp_path: P
     expect(page.locator(PICTURE)).not_to_have_attribute("src", before)
     at_rest(page)
     expect(page.locator("#result-facts")).to_contain_text(f"Seed {first['seed']}")
+
+
+def test_an_example_fills_the_prompt(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    example = load_all()["demo"].examples[1]
+    page.locator("#examples").get_by_text(example).click()
+    expect(page.locator("#prompt textarea")).to_have_value(example)
 
 
 def test_an_empty_prompt_is_refused_and_the_next_one_works(open_page: Open, server: Served) -> None:

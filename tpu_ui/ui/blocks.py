@@ -13,7 +13,7 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import view
 from tpu_ui.ui.api import add_endpoints
-from tpu_ui.ui.handlers import Handlers
+from tpu_ui.ui.handlers import Handlers, example_rows
 from tpu_ui.ui.launch import (
     CACHE_AGE_S,
     CACHE_CHECK_S,
@@ -35,6 +35,7 @@ class Ask:
     generate: Component
     cancel: Component
     progress: Component
+    examples: Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,13 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
             now = gr.HTML(elem_id="now", padding=False)
         with gr.Row(elem_id="page"):
             strip = gr.HTML(elem_id="strip", padding=False)
+            examples = _examples(dispatcher)
             with gr.Column(elem_id="ask"):
-                ask = _ask()
+                ask = _ask(examples)
             with gr.Column(elem_id="result"):
                 pictures = _pictures()
             with gr.Column(elem_id="more"):
+                examples.render()
                 with gr.Accordion("Settings", open=True, elem_id="settings"):
                     settings = _settings(dispatcher)
                 with gr.Accordion("Programs and warm-up", open=False, elem_id="programs"):
@@ -115,12 +118,24 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
                     from_picture = _from_picture()
         handlers = Handlers(dispatcher)
         _wire_jobs(handlers, session, ask, pictures, settings, warm_ups)
-        _wire_status(page, handlers, session, now, strip, settings, warm_ups)
+        _wire_status(page, handlers, session, now, strip, ask, settings, warm_ups)
         _wire_pictures(handlers, session, ask, pictures, settings, from_picture)
     return page
 
 
-def _ask() -> Ask:
+def _examples(dispatcher: Dispatcher) -> Component:
+    """Prompts of the loaded model to start from; a press puts one into the prompt."""
+    return gr.Dataset(
+        components=[gr.Textbox(render=False)],
+        samples=example_rows(dispatcher, dispatcher.status().model),
+        type="values",
+        label="Examples",
+        elem_id="examples",
+        render=False,
+    )
+
+
+def _ask(examples: Component) -> Ask:
     prompt = gr.Textbox(
         label="Prompt",
         placeholder="What the picture should show",
@@ -133,7 +148,7 @@ def _ask() -> Ask:
         generate = gr.Button("Generate", variant="primary", elem_id="generate", scale=3)
         cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", scale=1, min_width=90)
     progress = gr.HTML(view.progress_html(None), elem_id="progress", padding=False)
-    return Ask(prompt, generate, cancel, progress)
+    return Ask(prompt, generate, cancel, progress, examples)
 
 
 def _pictures() -> Pictures:
@@ -309,6 +324,7 @@ def _wire_status(
     session: Session,
     now: Component,
     strip: Component,
+    ask: Ask,
     settings: Settings,
     warm_ups: WarmUps,
 ) -> None:
@@ -324,8 +340,10 @@ def _wire_status(
         warm_ups.cold_size,
     ]
     limited = [settings.negative_prompt, settings.steps, settings.guidance, settings.count]
-    page.load(handlers.open_page, None, [settings.model, *limited, *parts], **_QUIET)
-    settings.model.input(handlers.model_changed, settings.model, [*limited, *parts], **_QUIET)
+    of_model = [ask.examples, *limited, *parts]
+    page.load(handlers.open_page, None, [settings.model, *of_model], **_QUIET)
+    settings.model.input(handlers.model_changed, settings.model, of_model, **_QUIET)
+    ask.examples.click(handlers.use_example, ask.examples, ask.prompt, **_PREPROCESSED)
     settings.mode.change(handlers.mode_changed, chosen[:4], parts, **_QUIET)
     timer = gr.Timer(STATUS_EVERY_S)
     gr.on(
@@ -353,7 +371,7 @@ def _wire_pictures(
         handlers.read_picture,
         from_picture.file,
         [session.info, from_picture.about, from_picture.use],
-        **{**_QUIET, "preprocess": True},
+        **_PREPROCESSED,
     )
     form = [ask.prompt, settings.model, settings.mode, settings.size]
     limited = [settings.negative_prompt, settings.steps, settings.guidance, settings.count]
@@ -367,3 +385,4 @@ _QUIET: dict[str, Any] = {
     "show_progress": "hidden",
     "api_visibility": "private",
 }
+_PREPROCESSED: dict[str, Any] = {**_QUIET, "preprocess": True}

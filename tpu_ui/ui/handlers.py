@@ -83,12 +83,19 @@ class Handlers:
         """The model that is loaded, its limits, and the state of the app."""
         model = self._dispatcher.status().model
         settings = model_settings(self._dispatcher.limits(model))
-        return model, *settings, *self._live_parts(None, Chosen(model))
+        examples = gr.update(samples=example_rows(self._dispatcher, model))
+        return model, examples, *settings, *self._live_parts(None, Chosen(model))
 
     def model_changed(self, model: object) -> tuple[Changed, ...]:
         with said_plainly(escape=True):
             limits = limits_of(self._dispatcher, model)
-            return *model_settings(limits), *self._live_parts(None, Chosen(limits.model))
+            examples = gr.update(samples=example_rows(self._dispatcher, limits.model))
+            live_parts = self._live_parts(None, Chosen(limits.model))
+            return examples, *model_settings(limits), *live_parts
+
+    def use_example(self, row: list[str]) -> str:
+        """The prompt of the example that was pressed."""
+        return row[0]
 
     def refresh(self, shown: Live | None, *chosen: object) -> LiveParts:
         """Once a second, and whenever the visitor chooses another size."""
@@ -219,6 +226,11 @@ AT_REST = Buttons(_ON, _ON, _ON, _OFF)
 AT_WORK = Buttons(_OFF, _OFF, _OFF, _ON)
 NOTHING = Run(*(gr.skip() for _ in Run._fields))
 _FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", "seed")
+
+
+def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
+    """A model's example prompts, as rows of one column."""
+    return [[prompt] for prompt in dispatcher.presets[model].examples]
 
 
 def model_settings(limits: Limits) -> ModelSettings:
