@@ -87,6 +87,15 @@ def test_only_compilations_of_warm_requests_count_since_ready(driver: Driver) ->
     assert driver.run(driver.generate("fine"))[-2] == Counted(10, 2)
 
 
+def test_stray_compilations_are_logged_with_their_names(driver: Driver, tmp_path: Path) -> None:
+    driver.run(WarmUp("w", COMPILED, SQUARE))
+    driver.run(driver.generate("fine"))
+    log = tmp_path / "cache" / "logs" / "worker-0.log"
+    assert "after ready" not in log.read_text()
+    driver.run(driver.generate("bug", "fake:compile"))
+    assert "[bug] compiled 1 program(s) after ready: fake_4" in log.read_text()
+
+
 def test_cancel_of_another_job_is_ignored(driver: Driver) -> None:
     driver.process.send(Cancel("nobody"))
     driver.process.send(driver.generate("g", "fake:slow"))

@@ -40,7 +40,8 @@ class OpenDevice:
     """A device that works.
 
     `programs_compiled` counts programs handed to the compiler since the start, eager operations
-    included. `memory_bytes` is None where the device does not tell.
+    included; `program_names(n)` names those after the first n, where that can be known.
+    `memory_bytes` is None where the device does not tell.
     """
 
     device: Device
@@ -49,6 +50,7 @@ class OpenDevice:
     memory_bytes: int | None
     reason: str
     programs_compiled: Callable[[], int]
+    program_names: Callable[[int], tuple[str, ...]]
 
     def synchronize(self) -> None:
         """Wait until everything that was sent to the device has run."""
@@ -117,6 +119,7 @@ def _open_tpu(reason: str) -> OpenDevice:
         memory_bytes=getattr(properties, "total_memory", None),
         reason=reason,
         programs_compiled=_compilations,
+        program_names=lambda after: (),
     )
 
 
@@ -128,7 +131,8 @@ def _open_software_tpu(reason: str) -> OpenDevice:
         chip=f"XLA on {_processor()}",
         memory_bytes=None,
         reason=reason,
-        programs_compiled=lambda: plugin.programs_compiled,
+        programs_compiled=lambda: len(plugin.programs),
+        program_names=lambda after: tuple(plugin.programs[after:]),
     )
 
 
@@ -142,6 +146,7 @@ def _open_cpu(reason: str) -> OpenDevice:
         memory_bytes=None,
         reason=reason,
         programs_compiled=lambda: 0,
+        program_names=lambda after: (),
     )
 
 

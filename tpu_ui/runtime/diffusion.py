@@ -94,6 +94,9 @@ class DiffusionRuntime:
     def programs_compiled(self) -> int:
         return self._device.programs_compiled()
 
+    def program_names(self, after: int) -> tuple[str, ...]:
+        return self._device.program_names(after)
+
     def load(self, command: Load) -> Iterator[Loading]:
         preset = command.preset
         self._loaded = None

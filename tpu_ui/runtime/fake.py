@@ -126,6 +126,10 @@ class FakeRuntime:
         """Programs counted since the start."""
         return self._programs
 
+    def program_names(self, after: int) -> tuple[str, ...]:
+        """One made-up name a program."""
+        return tuple(f"fake_{number}" for number in range(after, self._programs))
+
     def _image(self, command: Generate, image: int) -> Iterator[Stepped | ImageMade]:
         request = command.request
         begin_s, before = time.monotonic(), self._programs

@@ -46,3 +46,6 @@ class Runtime(Protocol):
 
     def programs_compiled(self) -> int:
         """Programs handed to the compiler since the start. Any thread may ask at any time."""
+
+    def program_names(self, after: int) -> tuple[str, ...]:
+        """Names of the programs compiled after the first `after`; empty where nobody knows."""

@@ -18,6 +18,7 @@ Layout of the PJRT function table: `pjrt_c_api.h` of OpenXLA, where it only ever
 import ctypes
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ from tpu_ui.errors import DeviceUnavailableError
 PLUGIN_PACKAGE = "lammps_jax_pjrt_cpu"
 PLUGIN_FILE = "pjrt_c_api_cpu_plugin.so"
 
+_NAME = re.compile(rb"tt_jit_([\w.]+)")
 _Function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _Wrapper = Callable[[Any, int], Any]
 _TABLE_HEADER_BYTES = 8 + 8 + (8 + 8 + 4 + 4)  # struct_size, extension_start, pjrt_api_version
@@ -44,15 +46,33 @@ class _ClientCreateArgs(ctypes.Structure):
     )
 
 
+class _Program(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("code", ctypes.c_void_p),
+        ("code_size", ctypes.c_size_t),
+    )
+
+
+class _ClientCompileArgs(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("client", ctypes.c_void_p),
+        ("program", ctypes.c_void_p),
+    )
+
+
 class SoftwareTpu:
     """The plugin behind torch_tpu's door. One for a process, made by `install`.
 
-    `programs_compiled` counts every program that torch_tpu hands to the compiler, eager operations
-    included; one that comes out of a cache is not handed over and does not count.
+    `programs` holds the name of every program that torch_tpu has handed to the compiler, eager
+    operations included; one that comes out of a cache is not handed over and is not in it.
     """
 
     def __init__(self, plugin: Path) -> None:
-        self.programs_compiled = 0
+        self.programs: list[str] = []
         self._library = ctypes.CDLL(str(plugin))
         self._library.GetPjrtApi.restype = ctypes.c_void_p
         self._table: int = self._library.GetPjrtApi()
@@ -74,8 +94,15 @@ class SoftwareTpu:
         return original(arguments)
 
     def _compile(self, original: Any, arguments: int) -> Any:
-        self.programs_compiled += 1
+        program = _Program.from_address(_ClientCompileArgs.from_address(arguments).program)
+        self.programs.append(_name_of(ctypes.string_at(program.code, program.code_size)))
         return original(arguments)
+
+
+def _name_of(code: bytes) -> str:
+    """The name that torch_tpu gave a program, out of its StableHLO bytecode: "mm", "softmax"."""
+    found = _NAME.search(code)
+    return found[1].decode() if found else "unnamed"
 
 
 def plugin_path() -> Path | None:

@@ -145,11 +145,24 @@ class Loop:
         with self._sending:
             self._reported = self._counted(runtime)
             self._since_ready = self._reported.since_ready
+            self._report_stray(runtime)
             self._running = None
             self._send(self._reported)
             self._send(ending)
         self._label.job = "-"
         return survived
+
+    def _report_stray(self, runtime: Runtime) -> None:
+        """Log what a job compiled though its programs were ready: a bug for its owner to report."""
+        running = self._running
+        if running is None or not running.warmed:
+            return
+        count = self._reported.programs_compiled - running.programs_before
+        if count > 0:
+            names = runtime.program_names(running.programs_before)
+            log.warning(
+                "compiled %d program(s) after ready: %s", count, ", ".join(names) or "names unknown"
+            )
 
     def _pump(self, runtime: Runtime, command: Load | WarmUp | Generate) -> Ending:
         events = _begin(runtime, command)
