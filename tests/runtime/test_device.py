@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.runtime.conftest import forget_shared_memory
 from tpu_ui.errors import DeviceUnavailableError
 from tpu_ui.runtime import device, software_tpu
 
@@ -16,22 +18,50 @@ from tpu_ui.runtime.start import diffusion_runtime
 runtime = diffusion_runtime("auto", Path(sys.argv[1]))
 import torch
 from torch_tpu._internal.device import _device_ops_backend as backend
-(torch.arange(6, device="tpu") * 3).sum().item()
+result = (torch.arange(6, device="tpu") * 3).sum().item()
 started = runtime.started()
 print(started.device, started.reason, sep="|")
-print(runtime.programs_compiled(), backend._get_cache_stats().num_compilations)
+print(result, runtime.programs_compiled(), backend._get_cache_stats().num_compilations)
 print(*runtime.program_names(0))
 """
 
 
-def test_second_process_compiles_nothing_and_both_counters_agree(tmp_path: Path) -> None:
-    first, second = (run(COUNT, tmp_path / "cache"), run(COUNT, tmp_path / "cache"))
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "cache"
+    forget_shared_memory(tmp_path / "cache")
+
+
+def test_second_process_compiles_nothing_and_both_counters_agree(cache: Path) -> None:
+    first = run(COUNT, cache)
     assert first[0] == "software-tpu|no TPU chip was found, the software TPU works"
-    ours, theirs = map(int, first[1].split())
+    result, ours, theirs = map(int, first[1].split())
+    assert result == 45
     assert ours == theirs > 3
     assert {"arange", "mul", "sum"} <= set(first[2].split())
     assert len(first[2].split()) == ours
-    assert second[1:] == ["0 0", ""]
+    forget_shared_memory(cache)  # else it would be that which answers, and not the disk
+    assert run(COUNT, cache)[1:] == ["45 0 0", ""]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage"])
+def test_damaged_cache_costs_compilations_and_nothing_else(cache: Path, damage: str) -> None:
+    compiled = run(COUNT, cache)[1]
+    forget_shared_memory(cache)
+    kept = list(cache.rglob("*.bin"))
+    assert kept
+    for file in kept:
+        content = file.read_bytes()
+        half = content[: len(content) // 2]
+        file.write_bytes(half if damage == "truncated" else bytes(reversed(content)))
+    assert run(COUNT, cache)[1] == compiled
+
+
+def test_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    done = started(COUNT, tmp_path / "cache")
+    assert done.stdout.splitlines()[1].startswith("45 ")
+    assert "compiled programs are not kept" in done.stderr
 
 
 def test_software_tpu_refuses_to_come_after_torch() -> None:
@@ -60,7 +90,10 @@ def plug(folder: Path, vendor: str, kind: str) -> None:
     (folder / "device").write_text(f"{kind}\n")
 
 
-def run(script: str, *arguments: Path) -> list[str]:
+def started(script: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout.splitlines()
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+
+def run(script: str, *arguments: Path) -> list[str]:
+    return started(script, *arguments).stdout.splitlines()

@@ -4,13 +4,15 @@ import os
 import random
 import signal
 import string
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from tests.dispatch.driving import all_updates, ending_of, saved_by, wait_for, wait_step
 from tests.runtime import twins
-from tests.runtime.conftest import READY_S, Start
+from tests.runtime.conftest import READY_S, Start, forget_shared_memory
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Failed, Finished, Loading, Warming
@@ -22,15 +24,26 @@ WIDE = ImageSize(64, 32)
 
 
 @pytest.fixture(scope="module")
-def warm(start: Start, tiny_sd3: Preset) -> LocalDispatcher:
+def warm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warm") / "cache"
+
+
+@pytest.fixture(scope="module")
+def warm(start: Start, tiny_sd3: Preset, warm_cache: Path) -> Iterator[LocalDispatcher]:
     """Both sizes of the twin ready in all three modes."""
-    dispatcher = start(tiny_sd3)
+    dispatcher = start(tiny_sd3, cache=warm_cache)
+    warm_all(dispatcher)
+    assert dispatcher.status().programs_compiled > 0
+    yield dispatcher
+    forget_shared_memory(warm_cache)
+
+
+def warm_all(dispatcher: LocalDispatcher) -> None:
     for mode in Mode:
         for size in (SQUARE, WIDE):
-            job = dispatcher.warm_up(tiny_sd3.name, mode, size)
+            job = dispatcher.warm_up("tiny-sd3", mode, size)
             ending = ending_of(dispatcher, job, READY_S)
             assert isinstance(ending, Finished), ending
-    return dispatcher
 
 
 def wish(dispatcher: LocalDispatcher, **wishes: object) -> str:
@@ -65,6 +78,18 @@ def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None
         assert [one.info.programs_compiled for one in saved] == [0] * len(saved), wishes
         assert {one.info.mode for one in saved} == {mode}
     assert warm.status().programs_compiled_since_ready == 0
+
+
+def test_second_start_compiles_nothing(
+    warm: LocalDispatcher, warm_cache: Path, start: Start, tiny_sd3: Preset
+) -> None:
+    forget_shared_memory(warm_cache)  # as if the machine had been restarted
+    again = start(tiny_sd3, cache=warm_cache)
+    warm_all(again)
+    (saved,) = saved_by(again, wish(again, mode="compiled"))
+    assert again.status().programs_compiled == 0
+    (first,) = saved_by(warm, wish(warm, mode="compiled"))
+    assert pixels(saved.path) == pixels(first.path)
 
 
 def test_several_images_are_the_images_of_following_seeds(warm: LocalDispatcher) -> None:

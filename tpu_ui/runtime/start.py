@@ -1,14 +1,19 @@
-"""Start a runtime: open the device first, import torch after. The worker's default runtime.
+"""Start a runtime: caches, then the device, then torch. The worker's default runtime.
 
-The order matters: torch_tpu learns while torch is imported which library drives the device.
+The order matters: torch_tpu reads its environment when it first touches a device, and learns while
+torch is imported which library drives it.
 """
 
 import hashlib
+import logging
 import os
+import tempfile
 from pathlib import Path
 
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime.interface import Runtime
+
+log = logging.getLogger(__name__)
 
 
 def diffusion_runtime(device: str, cache: Path) -> Runtime:
@@ -17,15 +22,36 @@ def diffusion_runtime(device: str, cache: Path) -> Runtime:
     Compiled programs are kept in `cache`, in a folder named after the versions that made them.
     Raises DeviceUnavailableError.
     """
-    folder = cache / "programs" / "-".join(version for _, version in devices.versions())
-    # torch_tpu reads these before its first program. Tier 3 is the folder. Tier 2 is in shared
-    # memory, for all processes that use the same name: our workers, and nobody else's.
-    os.environ.setdefault("TORCH_TPU_TIER3_COMPILATION_CACHE_ROOT", str(folder))
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    os.environ.setdefault("TORCH_TPU_TIER2_COMPILATION_CACHE", f"tpu-ui-{name}")
+    keep_programs(cache / "programs" / "-".join(version for _, version in devices.versions()))
     # Each device imports torch_tpu itself, or does without; loaded with torch, it looks for libtpu.
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     opened = devices.open_device(device)
     from tpu_ui.runtime.diffusion import DiffusionRuntime  # noqa: PLC0415 - imports torch
 
     return DiffusionRuntime(opened)
+
+
+def keep_programs(folder: Path) -> None:
+    """Have torch_tpu keep compiled programs in `folder`, for later processes.
+
+    Tier 3 of its cache is the folder; damaged files in it are compiled anew. Tier 2 is in shared
+    memory, for all processes that use the same name: our workers, and nobody else's. A folder that
+    cannot be written to costs a warning here; torch_tpu would end the process.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        log.warning("compiled programs are not kept: %s: %s", folder, error.strerror)
+        return
+    os.environ["TORCH_TPU_TIER3_COMPILATION_CACHE_ROOT"] = str(folder)
+    os.environ["TORCH_TPU_TIER2_COMPILATION_CACHE"] = shared_memory_name(folder)
+    # By default a compilation starts beside each read, in case the folder is far away and slow;
+    # on a disk it often wins, so that a second start would compile programs that are there.
+    os.environ["TORCH_TPU_INTERNAL_TIER3_COMPILATION_CACHE_LOCAL_BACKUP_TASK"] = "0"
+
+
+def shared_memory_name(folder: Path) -> str:
+    """The name of the shared-memory cache that goes with a folder of programs."""
+    return "tpu-ui-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
