@@ -1,0 +1,128 @@
+"""Programs compiled after the warm-up, by 200 requests: the guide's recipe against TPU UI's.
+
+The demo model in compiled mode on the software TPU, each size warmed up first. Both sides get the
+same requests: any prompt, negative prompt or none, any step count and guidance scale, sizes mixed.
+Usage: python -m benchmarks.zero_after_ready [REQUESTS]
+"""
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.side import Figures, measure, report
+from tpu_ui import presets
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import Generate, Load, WarmUp
+from tpu_ui.request import GenerationRequest, Limits, validate
+from tpu_ui.shapes import Device, Mode
+
+WORDS = [
+    "a",
+    "small",
+    "big",
+    "red",
+    "house",
+    "tree",
+    "boat",
+    "under",
+    "night",
+    "sky",
+    "two",
+    "snow",
+]
+
+
+def requests(limits: Limits, count: int) -> list[GenerationRequest]:
+    """Seeded random requests, anything that the preset allows."""
+    chance = random.Random(2026)
+    return [
+        validate(
+            limits,
+            prompt=" ".join(chance.choices(WORDS, k=chance.randint(1, 60))),
+            negative_prompt=chance.choice(["", "fog", "mountains and clouds"]),
+            mode="compiled",
+            size=str(chance.choice(limits.sizes)),
+            steps=chance.randint(limits.steps.minimum, limits.steps.maximum),
+            guidance=chance.choice([1.0, limits.guidance.default, chance.uniform(1.0, 8.0)]),
+            seed=chance.randrange(2**31),
+            count=chance.randint(1, 2),
+        )
+        for _ in range(count)
+    ]
+
+
+def ours(count: int, cache: str) -> Figures:
+    from tpu_ui.runtime.start import diffusion_runtime  # noqa: PLC0415 - the children's alone
+
+    runtime = diffusion_runtime("software-tpu", Path(cache))
+    preset = presets.load_all()["demo"]
+    limits = preset.limits(Device.SOFTWARE_TPU)
+    for _ in runtime.load(Load("load", preset)):
+        pass
+    for size in limits.sizes:
+        for _ in runtime.warm_up(WarmUp("warm", Mode.COMPILED, size)):
+            pass
+    warm = runtime.programs_compiled()
+    for request in requests(limits, count):
+        for _ in runtime.generate(Generate("image", request)):
+            pass
+    return {"warm_up_programs": warm, "programs_after": runtime.programs_compiled() - warm}
+
+
+def guide(count: int, cache: str) -> Figures:
+    """The guide's recipe: to("tpu"), compile the transformer, one call a size, then requests."""
+    from tpu_ui.runtime import device  # noqa: PLC0415 - the children's alone
+
+    opened = device.open_device("software-tpu")
+    preset = presets.load_all()["demo"]
+    limits = preset.limits(Device.SOFTWARE_TPU)
+    pipeline = guide_pipeline(preset)
+    for size in limits.sizes:
+        call = {"num_inference_steps": limits.steps.default, "prompt": "warmup"}
+        pipeline(height=size.height_px, width=size.width_px, **call)
+    warm = opened.programs_compiled()
+    for request in requests(limits, count):
+        for seed in request.seeds:
+            guide_image(pipeline, request, seed)
+    return {"warm_up_programs": warm, "programs_after": opened.programs_compiled() - warm}
+
+
+def guide_pipeline(preset: Preset) -> Any:
+    import torch  # noqa: PLC0415
+    from diffusers import StableDiffusion3Pipeline  # noqa: PLC0415
+
+    omitted = dict.fromkeys(preset.components.omitted)
+    pipeline = StableDiffusion3Pipeline.from_pretrained(
+        preset.source, dtype=torch.float32, **omitted
+    )
+    pipeline.to("tpu")
+    pipeline.transformer.compile(backend="tpu", fullgraph=True, dynamic=False)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def guide_image(pipeline: Any, request: GenerationRequest, seed: int) -> Any:
+    import torch  # noqa: PLC0415
+
+    return pipeline(
+        prompt=request.prompt,
+        negative_prompt=request.negative_prompt,
+        height=request.size.height_px,
+        width=request.size.width_px,
+        num_inference_steps=request.steps,
+        guidance_scale=request.guidance,
+        generator=torch.Generator("cpu").manual_seed(seed),
+    ).images[0]
+
+
+if __name__ == "__main__":
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    module = "benchmarks.zero_after_ready"
+    report(
+        f"{wanted} requests",
+        {
+            "guide's recipe": measure(f"{module}:guide", count=wanted),
+            "TPU UI": measure(f"{module}:ours", count=wanted),
+        },
+    )
