@@ -16,8 +16,18 @@ from diffusers import (
     SD3Transformer2DModel,
     StableDiffusion3Pipeline,
 )
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
-from transformers import CLIPTextConfig, CLIPTextModelWithProjection, CLIPTokenizer
+from transformers import (
+    CLIPTextConfig,
+    CLIPTextModelWithProjection,
+    CLIPTokenizer,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5EncoderModel,
+)
 
 from demo_model.captions import vocabulary
 from demo_model.latents import CHANNELS
@@ -88,6 +98,36 @@ def build_text_encoder(tokenizer: CLIPTokenizer) -> CLIPTextModelWithProjection:
     return encoder
 
 
+def build_silent_encoder(tokenizer: PreTrainedTokenizerFast) -> T5EncoderModel:
+    """A third text encoder that says nothing: its output is zero, whatever it reads.
+
+    diffusers puts zeros in the place of a missing T5 encoder, but loads a Stable Diffusion 3
+    without one only when told so. With this one, `from_pretrained(folder)` alone is enough, and the
+    pictures are those of the pipeline that was told to go without.
+    """
+    config = T5Config(
+        vocab_size=len(tokenizer),
+        d_model=2 * TEXT_WIDTH,
+        d_kv=8,
+        d_ff=8,
+        num_layers=1,
+        num_heads=1,
+    )
+    encoder = T5EncoderModel(config)
+    nn.init.zeros_(encoder.encoder.final_layer_norm.weight)
+    return encoder
+
+
+def build_silent_tokenizer() -> PreTrainedTokenizerFast:
+    """Every word is unknown to it."""
+    vocab = {"<pad>": 0, "</s>": 1, "<unk>": 2}
+    words = Tokenizer(WordLevel(vocab, unk_token="<unk>"))
+    words.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
 def build_transformer() -> SD3Transformer2DModel:
     transformer = SD3Transformer2DModel(
         sample_size=32,
@@ -145,7 +185,7 @@ def build_pipeline(
     vae: AutoencoderKL,
     shift: float,
 ) -> StableDiffusion3Pipeline:
-    tokenizer = build_tokenizer()
+    tokenizer, silent = build_tokenizer(), build_silent_tokenizer()
     return StableDiffusion3Pipeline(
         transformer=transformer,
         scheduler=build_scheduler(shift),
@@ -154,8 +194,8 @@ def build_pipeline(
         tokenizer=tokenizer,
         text_encoder_2=text_encoders[1],
         tokenizer_2=build_tokenizer(),
-        text_encoder_3=None,
-        tokenizer_3=None,
+        text_encoder_3=build_silent_encoder(silent),
+        tokenizer_3=silent,
     )
 
 
@@ -164,7 +204,13 @@ def save_pipeline(pipeline: StableDiffusion3Pipeline, folder: Path, dtype: torch
     pipeline.to(dtype)
     pipeline.save_pretrained(folder, safe_serialization=True)
     for path in folder.rglob("*.json"):
-        # Saved configs name the folder they came from; a shipped file must not.
         content = json.loads(path.read_text())
-        if isinstance(content, dict) and content.pop("_name_or_path", None) is not None:
-            path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+        if not isinstance(content, dict):
+            continue
+        # Saved configs name the folder they came from; a shipped file must not.
+        content.pop("_name_or_path", None)
+        # Left to themselves, transformers' models load in this precision, and diffusers' in
+        # float32: the pipeline has to be of one precision to run.
+        if "dtype" in content:
+            content["dtype"] = "float32"
+        path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")

@@ -38,6 +38,19 @@ def _read(pictures: list[Image.Image]) -> list[scorer.Reading]:
     return scorer.read(scorer.load(), np.stack([np.asarray(picture) for picture in pictures]))
 
 
+def test_diffusers_loads_the_folder_and_needs_no_advice(
+    pipeline: StableDiffusion3Pipeline,
+) -> None:
+    plain = StableDiffusion3Pipeline.from_pretrained(FOLDER)
+    plain.set_progress_bar_config(disable=True)
+    call = {"prompt": "a red house", "height": 256, "width": 256, "num_inference_steps": 2}
+    ours, theirs = (
+        one(**call, output_type="np", generator=torch.Generator("cpu").manual_seed(3)).images[0]
+        for one in (pipeline, plain)
+    )
+    assert np.abs(ours - theirs).max() < 1e-4
+
+
 def test_weights_are_under_16_mb() -> None:
     sizes = [path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()]
     assert sum(sizes) < 16_000_000
