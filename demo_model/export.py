@@ -17,7 +17,7 @@ from diffusers import StableDiffusion3Pipeline
 from demo_model.model import build_autoencoder, build_pipeline, save_pipeline
 from demo_model.train import Painter
 
-SHIFT = 1.0
+SHIFT = 3.0
 MOST_BYTES = 16_000_000
 
 

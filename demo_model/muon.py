@@ -23,15 +23,15 @@ MOMENTUM = 0.95
 
 
 def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
-    """Nearly the orthogonal factor of a matrix: singular values near one, in bfloat16 products."""
+    """Nearly the orthogonal factor of a matrix: singular values near one."""
     wide = matrix.shape[0] <= matrix.shape[1]
-    x = (matrix if wide else matrix.t()).bfloat16()
-    x = x / (1.02 * matrix.norm() + 1e-8).bfloat16()
+    x = matrix if wide else matrix.t()
+    x = x / (1.02 * matrix.norm() + 1e-8)
     for a, b, c in _COEFFICIENTS:
         square = x @ x.t()
         inner = torch.addmm(square, square, square, beta=b, alpha=c)
         x = torch.addmm(x, inner, x, beta=a)
-    return (x if wide else x.t()).float()
+    return x if wide else x.t()
 
 
 class SharedUpdates:
@@ -67,7 +67,7 @@ class Muon:
         for number, (grad, momentum) in enumerate(zip(grads, self.momentum, strict=True)):
             if number % self.shared.workers == self.rank:
                 ahead = grad + MOMENTUM * momentum
-                # As large as AdamW's steps are, so that both take one learning rate.
+                # About as large as AdamW's steps at the same rate.
                 scale = 0.2 * max(ahead.shape) ** 0.5
                 updates[number].copy_((scale * orthogonal(ahead)).flatten())
         self.shared.barrier.wait(timeout=600)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from demo_model.canvas import Array, Canvas, Colour, ellipse, mix
-from demo_model.layout import Layout, Placed, lay_out
+from demo_model.layout import GRID_PX, Layout, Placed, lay_out, snap
 from demo_model.objects import COLOUR_RGB, PAINTERS, WIDTH_OF_HEIGHT, Light
 from demo_model.scene import PICTURE_SIZES_PX, Scene, sample_scene
 
@@ -54,11 +54,10 @@ def render_with_layout(scene: Scene, seed: int) -> tuple[NDArray[np.uint8], Layo
     rng = random.Random(seed)
     layout = lay_out(scene, rng)
     canvas = Canvas(scene.width_px, scene.height_px)
-    tone = rng.uniform(-1, 1)
-    _paint_sky(canvas, scene, layout, rng, tone)
+    _paint_sky(canvas, scene, layout, rng)
     if scene.mountains:
         _paint_mountains(canvas, scene, layout, rng)
-    _paint_ground(canvas, scene, layout, rng, tone)
+    _paint_ground(canvas, scene, layout, rng)
     light = LIGHTS[scene.sky]
     for thing in layout.placed:
         _paint_footing(canvas, scene, thing, light)
@@ -74,35 +73,35 @@ def _ramp(stops: tuple[Colour, ...], share: Array) -> Array:
     return np.stack(columns, -1)[:, None, :].astype(np.float32)
 
 
-def _paint_sky(
-    canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random, tone: float
-) -> None:
+def _paint_sky(canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random) -> None:
     share = np.clip(canvas.y / layout.horizon_px, 0, 1)
-    canvas.rgb[:] = _ramp(SKY_RGB[scene.sky], share) + 5.0 * tone
+    canvas.rgb[:] = _ramp(SKY_RGB[scene.sky], share)
     width, horizon = scene.width_px, layout.horizon_px
-    x = width * rng.uniform(0.12, 0.88)
-    radius = rng.uniform(13, 17)
+    x = snap(width * rng.choice((0.15, 0.25, 0.35, 0.65, 0.75, 0.85)))
+    radius = 16.0
     if scene.sky == "night":
         _paint_stars(canvas, horizon, rng)
-        _paint_moon(canvas, x, horizon * rng.uniform(0.16, 0.4), radius, rng)
+        _paint_moon(canvas, x, snap(horizon * rng.choice((0.2, 0.28, 0.36))), radius, rng)
         return
-    up, colour, halo = {
-        "dawn": (rng.uniform(0.62, 0.9), (255, 246, 214), (255, 236, 200)),
-        "noon": (rng.uniform(0.13, 0.34), (255, 246, 190), (255, 255, 240)),
-        "sunset": (rng.uniform(0.74, 0.97), (255, 232, 130), (255, 214, 120)),
+    levels, colour, halo = {
+        "dawn": ((0.7, 0.8, 0.9), (255, 246, 214), (255, 236, 200)),
+        "noon": ((0.18, 0.24, 0.32), (255, 246, 190), (255, 255, 240)),
+        "sunset": ((0.76, 0.86, 0.96), (255, 232, 130), (255, 214, 120)),
     }[scene.sky]
-    y = horizon * up
+    y = snap(horizon * rng.choice(levels))
     canvas.glow(x, y, radius * 2.6, halo, 0.55)
     window = (x - radius, y - radius, x + radius, y + radius)
     canvas.fill(ellipse(x, y, radius, radius), window, colour, edge_px=2.0)
-    for _ in range(rng.choice((0, 1, 2, 3))):
+    for _ in range(rng.choice((0, 1, 2))):
         _paint_cloud(canvas, scene, horizon, rng)
 
 
 def _paint_stars(canvas: Canvas, horizon: float, rng: random.Random) -> None:
-    for _ in range(int(canvas.width_px * horizon / 1900)):
-        x, y = rng.uniform(0, canvas.width_px), horizon * 0.86 * rng.random() ** 1.3
-        canvas.glow(x, y, rng.uniform(1.3, 2.0), (255, 250, 222), rng.uniform(0.6, 1.0))
+    half = GRID_PX / 2
+    for _ in range(int(canvas.width_px * horizon / 2200)):
+        x = snap(rng.uniform(0, canvas.width_px - GRID_PX)) + half
+        y = snap(horizon * 0.84 * rng.random() ** 1.3) + half
+        canvas.glow(x, y, rng.choice((1.4, 1.9)), (255, 250, 222), 0.9)
 
 
 def _paint_moon(canvas: Canvas, x: float, y: float, radius: float, rng: random.Random) -> None:
@@ -124,8 +123,9 @@ def _paint_cloud(canvas: Canvas, scene: Scene, horizon: float, rng: random.Rando
         "noon": ((255, 255, 255), 0.9),
         "sunset": ((255, 178, 150), 0.6),
     }[scene.sky]
-    x, y = canvas.width_px * rng.random(), horizon * rng.uniform(0.12, 0.5)
-    wide = rng.uniform(22, 40)
+    x = snap(canvas.width_px * rng.random(), 16)
+    y = snap(horizon * rng.choice((0.15, 0.28, 0.42)))
+    wide = rng.choice((24.0, 36.0))
     for across, up, share in ((0.0, 0.0, 1.0), (-0.55, 0.12, 0.62), (0.6, 0.1, 0.66)):
         a, b = wide * share, wide * share * 0.3
         cx, cy = x + across * wide, y + up * wide * 0.4
@@ -147,14 +147,14 @@ def _paint_mountains(canvas: Canvas, scene: Scene, layout: Layout, rng: random.R
     snow = mix((255, 255, 255), low, 0.15 if scene.sky != "night" else 0.45)
     tall = min(horizon, 150.0)
     for layer in range(2):
-        high = (0.5, 0.27)[layer] * tall
-        gap = width / (2.4, 3.2)[layer] * (256 / max(width, 256)) ** 0.5
-        x = -gap * rng.random()
+        high = snap((0.5, 0.27)[layer] * tall)
+        gap = (112.0, 80.0)[layer]
+        x = -rng.randrange(0, int(gap), 2 * GRID_PX)
         points: list[tuple[float, float]] = []
         while x < width + gap:
-            points.append((x, high * rng.uniform(0.72, 1.08)))
-            points.append((x + gap * rng.uniform(0.42, 0.58), high * rng.uniform(0.28, 0.45)))
-            x += gap * rng.uniform(0.9, 1.15)
+            points.append((x, high * rng.choice((0.76, 0.9, 1.05))))
+            points.append((x + gap / 2, high * 0.36))
+            x += gap
         ridge = _ridge(width, points)
         above = horizon - ridge[None, :] - canvas.y
         slope = np.hypot(1.0, np.gradient(ridge))[None, :]
@@ -165,22 +165,20 @@ def _paint_mountains(canvas: Canvas, scene: Scene, layout: Layout, rng: random.R
         paint = hazy + (colour - hazy) * share
         if layer == 0:
             line = horizon - 0.68 * high - canvas.y
-            wave = 5 * np.sin(canvas.x * (2 * math.pi / 22))
+            wave = 5 * np.cos(canvas.x * (2 * math.pi / 16))
             cap = np.clip(0.5 + (line + wave) / 2.0, 0, 1)[..., None]
             paint = paint + (np.asarray(snow, np.float32) - paint) * cap
         canvas.rgb += (paint - canvas.rgb) * cover
 
 
-def _paint_ground(
-    canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random, tone: float
-) -> None:
+def _paint_ground(canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random) -> None:
     tint = GROUND_TINT[scene.sky]
     far, near = ((c[0] * tint[0], c[1] * tint[1], c[2] * tint[2]) for c in GROUND_RGB[scene.ground])
     horizon, depth = layout.horizon_px, scene.height_px - layout.horizon_px
     if scene.ground == "sea":
         far = mix(far, SKY_RGB[scene.sky][2], 0.3)
     share = np.clip((canvas.y - horizon) / depth, 0, 1)
-    paint = _ramp((far, near), share) + 5.0 * tone
+    paint = _ramp((far, near), share)
     cover = np.clip(0.5 + (canvas.y - horizon) / 1.4, 0, 1)[..., None]
     canvas.rgb += (paint - canvas.rgb) * cover
     if scene.ground == "sea":
@@ -192,10 +190,11 @@ def _paint_ground(
 def _paint_waves(
     canvas: Canvas, horizon: float, depth: float, colour: Colour, rng: random.Random
 ) -> None:
-    for _ in range(rng.randint(7, 11)):
-        share = rng.uniform(0.08, 0.95)
-        x, y = canvas.width_px * rng.random(), horizon + depth * share
-        a, b = rng.uniform(14, 30) * (0.6 + share), 1.6 + 1.6 * share
+    for _ in range(9):
+        x = snap(canvas.width_px * rng.random())
+        y = snap(horizon + depth * rng.uniform(0.12, 0.95)) + GRID_PX / 2
+        share = (y - horizon) / depth
+        a, b = rng.choice((16, 28)) * (0.6 + share), 1.6 + 1.6 * share
         window = (x - a - 3, y - b - 3, x + a + 3, y + b + 3)
         canvas.fill(ellipse(x, y, a, b), window, colour, alpha=0.42, edge_px=3.0)
 
@@ -211,9 +210,9 @@ def _paint_hills(
     depth = scene.height_px - layout.horizon_px
     steep = {"meadow": 0.09, "desert": 0.13, "snow": 0.08}[scene.ground]
     for number in range(2):
-        level = layout.horizon_px + depth * (0.3 + 0.36 * number + rng.uniform(-0.06, 0.06))
-        length = rng.uniform(150, 300)
-        phase = rng.uniform(0, 2 * math.pi)
+        level = layout.horizon_px + depth * (0.3 + 0.36 * number)
+        length = (256.0, 192.0)[number]
+        phase = math.pi / 4 * rng.randrange(8)
         crest = level + steep * depth * np.sin(canvas.x * (2 * math.pi / length) + phase)
         cover = np.clip(0.5 + (canvas.y - crest) / 2.0, 0, 1)[..., None]
         fade = np.clip((canvas.y - crest) / (0.5 * depth), 0, 1)[..., None]

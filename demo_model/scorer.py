@@ -37,6 +37,7 @@ from demo_model.training import learning_rate
 
 WEIGHTS = Path(__file__).parent / "scorer.safetensors"
 BATCH = 32
+LOOKS = 4  # weighted means of the features, for each place and for the whole picture
 NOTHING = len(KINDS)
 # Answers in order: name, how many choices. The last four come once a place.
 QUESTIONS = (("sky", len(SKIES)), ("ground", len(GROUNDS)), ("mountains", 2))
@@ -46,6 +47,7 @@ PLACE_QUESTIONS = (
     ("size", len(SIZES)),
     ("count", 3),
 )
+ANSWERS = sum(n for _, n in QUESTIONS) + len(PLACES) * sum(n for _, n in PLACE_QUESTIONS)
 
 
 class Reader(nn.Module):
@@ -63,15 +65,35 @@ class Reader(nn.Module):
                 nn.ReLU(),
             ]
         self.body = nn.Sequential(*layers)
-        self.squeeze = nn.Conv2d(80, 32, 1)
-        outputs = sum(n for _, n in QUESTIONS) + len(PLACES) * sum(n for _, n in PLACE_QUESTIONS)
-        self.head = nn.Sequential(nn.Linear(32 * 8 * 9, 128), nn.ReLU(), nn.Linear(128, outputs))
+        self.look = nn.Conv2d(80, LOOKS * (1 + len(PLACES)), 1)
+        self.where = nn.Sequential(
+            nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, LOOKS * (1 + len(PLACES)))
+        )
+        self.whole = nn.Linear(80 * LOOKS, sum(n for _, n in QUESTIONS))
+        self.place = nn.Sequential(
+            nn.Linear(80 * LOOKS, 128),
+            nn.ReLU(),
+            nn.Linear(128, sum(n for _, n in PLACE_QUESTIONS)),
+        )
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        x = pictures.permute(0, 3, 1, 2).float() / 127.5 - 1
-        x = self.squeeze(self.body(functional.avg_pool2d(x, 2)))
-        logits: torch.Tensor = self.head(functional.adaptive_avg_pool2d(x, (8, 9)).flatten(1))
-        return logits
+        return self.read_halves(halve(pictures))
+
+    def read_halves(self, halves: torch.Tensor) -> torch.Tensor:
+        """Each place looks where its thing may stand, and all places are read by one network."""
+        x = self.body(halves / 127.5 - 1)
+        height, width = x.shape[2:]
+        down = torch.linspace(-1, 1, height)[:, None].expand(height, width)
+        across = torch.linspace(-1, 1, width)[None].expand(height, width)
+        bias = self.where(torch.stack([across, down], -1).flatten(0, 1)).t()
+        share = (self.look(x).flatten(2) + bias).softmax(-1)
+        seen = (share @ x.flatten(2).mT).unflatten(1, (1 + len(PLACES), LOOKS)).flatten(2)
+        return torch.cat([self.whole(seen[:, 0]), self.place(seen[:, 1:]).flatten(1)], 1)
+
+
+def halve(pictures: torch.Tensor) -> torch.Tensor:
+    """uint8 (n, H, W, 3) -> float (n, 3, H / 2, W / 2), still 0 to 255."""
+    return functional.avg_pool2d(pictures.permute(0, 3, 1, 2).float(), 2)
 
 
 @dataclass(frozen=True)
@@ -156,18 +178,15 @@ def load(path: Path = WEIGHTS) -> Reader:
     return reader.eval()
 
 
-def disturb(pictures: torch.Tensor, rng: random.Random, dice: torch.Generator) -> torch.Tensor:
-    """Blur and noise as a generated picture may have them, uint8 in and out."""
-    x = pictures.permute(0, 3, 1, 2).float()
-    if rng.random() < 0.5:
-        width = rng.choice((3, 5))
-        x = functional.avg_pool2d(x, width, 1, width // 2, count_include_pad=False)
+def disturb(x: torch.Tensor, rng: random.Random, dice: torch.Generator) -> torch.Tensor:
+    """Blur and noise as a generated picture may have them; halved pictures in and out."""
+    if rng.random() < 0.4:
+        x = functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
     x = x * rng.uniform(0.94, 1.06) + rng.uniform(-6, 6)
     if rng.random() < 0.6:
         coarse = torch.randn(*x.shape[:2], x.shape[2] // 4, x.shape[3] // 4, generator=dice)
         x = x + functional.interpolate(coarse, scale_factor=4) * rng.uniform(0, 9)
-    x = x + torch.randn(x.shape, generator=dice) * rng.uniform(0, 6)
-    return x.clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)
+    return x + torch.randn(x.shape, generator=dice) * rng.uniform(0, 4)
 
 
 def train(folder: Path, steps: int) -> Reader:
@@ -183,7 +202,8 @@ def train(folder: Path, steps: int) -> Reader:
         pictures = torch.from_numpy(np.stack([source.pixels[pick] for pick in picks]))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, 2e-3, 100, 0.8)
-        error = loss(reader(disturb(pictures, rng, dice)), [source.scenes[p] for p in picks])
+        logits = reader.read_halves(disturb(halve(pictures), rng, dice))
+        error = loss(logits, [source.scenes[p] for p in picks])
         torch.autograd.backward(error)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -198,7 +218,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("path", type=Path)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -1,11 +1,12 @@
 """Train the transformer and both text encoders together, on latents of rendered postcards.
 
     python -m demo_model.train DATA_FOLDER latents.npz RUN_FOLDER [--steps N] [--workers N]
+        [--start PIPELINE_FOLDER]
 
-Goes on from RUN_FOLDER/checkpoint.pt if there is one. `--steps` may differ from run to run; the
-learning rate follows the latest. Each worker is a process with one thread and its share of every
-batch: on a CPU shared with others that beats threads, which wait for each other at every layer.
-Knows nothing of pixels: the latent map is fixed beforehand.
+Needs RUN_FOLDER/text.pt (`train_text`). Goes on from RUN_FOLDER/checkpoint.pt if there is one.
+`--steps` may differ from run to run; the learning rate follows the latest. Each worker is a process
+with one thread and its share of every batch: on a CPU shared with others that beats threads, which
+wait for each other at every layer. Knows nothing of pixels: the latent map is fixed beforehand.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
+import os
 import pickle
 import random
 import time
@@ -22,12 +24,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
 
 from demo_model import dataset
-from demo_model.captions import describe
-from demo_model.fast_products import use_fast_products
 from demo_model.latents import BLOCK_PX, LatentMap
 from demo_model.model import (
     MAX_TOKENS,
@@ -37,11 +38,15 @@ from demo_model.model import (
 )
 from demo_model.muon import Muon, SharedUpdates
 from demo_model.scene import PICTURE_SIZES_PX, Scene
+from demo_model.train_text import token_ids
 from demo_model.training import Average, learning_rate, save_checkpoint
 
 PEAK_RATE = 1.5e-3
+MUON_SHARE = 2.5  # its rate, of AdamW's
+TEXT_SHARE = 0.2  # the text encoders' rate: they come trained
 WEIGHT_DECAY = 0.01
 CAPTION_DROPOUT = 0.1
+LAYOUT_SHARE = 0.5
 OBJECT_WEIGHT = 2.0  # added where things stand
 MOST_ZERO_TOKENS = 256
 SIZE_SHARES = (2, 1, 1)
@@ -99,6 +104,17 @@ class Painter(nn.Module):
         self.transformer = build_transformer()
         self.text_encoder = build_text_encoder(tokenizer)
         self.text_encoder_2 = build_text_encoder(tokenizer)
+
+    def load_text(self, path: Path) -> None:
+        """The encoders that `train_text` made."""
+        states = torch.load(path, weights_only=True)["encoders"]
+        for encoder, state in zip((self.text_encoder, self.text_encoder_2), states, strict=True):
+            encoder.load_state_dict(state)
+
+    def start_from(self, folder: Path) -> None:
+        """A trained pipeline's transformer, as saved by diffusers."""
+        state = load_file(folder / "transformer" / "diffusion_pytorch_model.safetensors")
+        self.transformer.load_state_dict({name: value.float() for name, value in state.items()})
 
     def forward(
         self, latents: torch.Tensor, times: torch.Tensor, tokens: torch.Tensor
@@ -178,6 +194,17 @@ class SharedGradients:
             grad.copy_(part.view_as(grad))
 
 
+def noise_times(count: int, dice: torch.Generator) -> torch.Tensor:
+    """Shares of noise to train on: half where the layout is decided, half for the rest.
+
+    Flat colours are strong and cover many latents, so a layout shows through the noise up to a
+    share of 0.97; only above that has the model to read the words.
+    """
+    layout = torch.rand(count, generator=dice) < LAYOUT_SHARE
+    normal = torch.randn(count, generator=dice)
+    return torch.sigmoid(torch.where(layout, 2.8 + 1.2 * normal, 0.3 + 1.3 * normal))
+
+
 def _matrices(painter: Painter) -> list[nn.Parameter]:
     """Those that work on tokens; a modulation's matrix sees one row a picture."""
     blocks = painter.transformer.transformer_blocks.named_parameters()
@@ -195,25 +222,30 @@ class Trainer:
         shared: SharedGradients,
         shared_updates: SharedUpdates,
         rank: int,
+        start: Path | None,
     ) -> None:
         torch.manual_seed(0)
         self.shared, self.rank = shared, rank
         self.sets, self.run, self.steps = sets, run, steps
         self.tokenizer = build_tokenizer()
         self.painter = Painter()
+        self.painter.load_text(run / "text.pt")
         self.attention = BiasedJointAttention()
         self.painter.transformer.set_attn_processor(self.attention)
+        if start is not None:
+            self.painter.start_from(start)
         self.average = Average(self.painter, 0.999)
-        use_fast_products(self.painter.transformer.transformer_blocks)
         matrices = _matrices(self.painter)
         self.muon = Muon(matrices, WEIGHT_DECAY, shared_updates, rank)
         taken = {id(matrix) for matrix in matrices}
         others = [p for p in self.painter.parameters() if id(p) not in taken]
-        decayed = [p for p in others if p.ndim > 1]
-        plain = [p for p in others if p.ndim <= 1]
+        text = [*self.painter.text_encoder.parameters(), *self.painter.text_encoder_2.parameters()]
+        known = {id(p) for p in text}
+        rest = [p for p in others if id(p) not in known]
         groups = [
-            {"params": decayed, "weight_decay": WEIGHT_DECAY},
-            {"params": plain, "weight_decay": 0.0},
+            {"params": [p for p in rest if p.ndim > 1], "weight_decay": WEIGHT_DECAY, "share": 1.0},
+            {"params": [p for p in rest if p.ndim <= 1], "weight_decay": 0.0, "share": 1.0},
+            {"params": text, "weight_decay": 0.0, "share": TEXT_SHARE},
         ]
         self.optimizer = torch.optim.AdamW(groups, PEAK_RATE, betas=(0.9, 0.99), fused=True)
         self.step = 0
@@ -222,9 +254,8 @@ class Trainer:
             state = torch.load(path, weights_only=True)
             self.painter.load_state_dict(state["painter"])
             self.average.module.load_state_dict(state["average"])
-            if "muon" in state:
-                self.muon.load_state_dict(state["muon"])
-                self.optimizer.load_state_dict(state["optimizer"])
+            self.muon.load_state_dict(state["muon"])
+            self.optimizer.load_state_dict(state["optimizer"])
             self.step = state["step"]
 
     def save(self) -> None:
@@ -244,48 +275,38 @@ class Trainer:
         source = rng.choices(self.sets, SIZE_SHARES)[0]
         picks = [rng.randrange(len(source.scenes)) for _ in range(batch_size)]
         noise = torch.randn(batch_size, *source.codes.shape[1:], generator=dice)
-        times = torch.sigmoid(0.4 + 1.1 * torch.randn(batch_size, generator=dice))
+        times = noise_times(batch_size, dice)
         zero_tokens = math.exp(rng.uniform(0, math.log(MOST_ZERO_TOKENS)))
         mine = slice(self.rank, None, self.shared.workers)
         picks, noise, times = picks[mine], noise[mine], times[mine]
-        tokens = self._tokens([source.scenes[pick] for pick in picks], rng)
+        tokens = token_ids(
+            [source.scenes[pick] for pick in picks], self.tokenizer, rng, CAPTION_DROPOUT
+        )
         clean = source.codes[picks].float()
         share = times[:, None, None, None]
         bias = torch.zeros(1, 1, 1, clean.shape[2] * clean.shape[3] // 16 + MAX_TOKENS + 1)
         bias[..., -1] = math.log(round(zero_tokens))
         self.attention.bias = bias
         velocity = self.painter((1 - share) * clean + share * noise, times, tokens)
-        weight = 1 + OBJECT_WEIGHT * source.weights[picks].float()[:, None]
+        # Only where little noise is left: a weight on things while their place is still open
+        # would teach the model to see things everywhere.
+        sure = ((0.7 - share) / 0.4).clamp(0, 1)
+        weight = 1 + OBJECT_WEIGHT * sure * source.weights[picks].float()[:, None]
         error = (velocity - (noise - clean)).square() * (weight / weight.mean())
         loss = error.mean()
         rate = learning_rate(self.step, self.steps, PEAK_RATE, 200, 0.45)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
         torch.autograd.backward(loss)
         self.shared.average(list(self.painter.parameters()), self.rank, self.step)
         nn.utils.clip_grad_norm_(self.painter.parameters(), 1.0)
-        self.muon.step(rate)
+        self.muon.step(MUON_SHARE * rate)
         self.optimizer.step()
         self.painter.zero_grad(set_to_none=True)
         if self.rank == 0:
             self.average.update(self.painter, self.step)
         self.step += 1
         return float(loss.detach())
-
-    def _tokens(self, scenes: list[Scene], rng: random.Random) -> torch.Tensor:
-        captions = []
-        for scene in scenes:
-            caption = ""
-            if rng.random() >= CAPTION_DROPOUT:
-                caption, _ = describe(scene, rng)
-                while len(self.tokenizer.tokenize(caption)) > MAX_TOKENS - 2:
-                    caption, _ = describe(scene, rng)
-            captions.append(caption)
-        encoded = self.tokenizer(
-            captions, padding="max_length", max_length=MAX_TOKENS, return_tensors="pt"
-        )
-        ids: torch.Tensor = encoded.input_ids
-        return ids
 
 
 def main() -> None:
@@ -295,6 +316,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--steps", type=int, default=12000)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--start", type=Path, help="a pipeline whose transformer to start from")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--save-every-s", type=float, default=240)
     arguments = parser.parse_args()
@@ -328,8 +350,12 @@ def _work(
     rank: int,
 ) -> None:
     """One worker's run to the last step; the first worker also writes log and checkpoints."""
-    trainer = Trainer(sets, arguments.run, arguments.steps, shared, shared_updates, rank)
+    trainer = Trainer(
+        sets, arguments.run, arguments.steps, shared, shared_updates, rank, arguments.start
+    )
     first = rank == 0
+    if not first:
+        os.setsid()  # Linux shares the CPU among sessions: a worker counts as a job of its own.
     if first:
         print(f"from step {trainer.step} to {arguments.steps}", flush=True)
     saved_s = logged_s = time.monotonic()

@@ -22,7 +22,6 @@ from torch import nn
 
 from demo_model import dataset
 from demo_model.dataset import Box, Postcards
-from demo_model.fast_products import use_fast_products
 from demo_model.latents import BLOCK_PX, CHANNELS, LatentMap
 from demo_model.model import build_autoencoder
 from demo_model.scene import PICTURE_SIZES_PX
@@ -94,7 +93,6 @@ class HalfTrainer:
         self.steps, self.whole_from = steps, steps - whole
         self.module: nn.Module = getattr(build_autoencoder(), half)
         self.average = Average(self.module, 0.998)
-        use_fast_products(self.module)
         self.optimizer = torch.optim.AdamW(
             self.module.parameters(), PEAK_RATE, betas=(0.9, 0.99), weight_decay=0.0, fused=True
         )
