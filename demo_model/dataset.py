@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from demo_model.layout import as_drawn
 from demo_model.render import render_with_layout
 from demo_model.scene import PICTURE_SIZES_PX, Scene, sample_scene
 
@@ -55,7 +56,7 @@ def postcard(
         random.Random(f"{seed}/{_name(size_px)}"), held_out=held_out, size_px=size_px
     )
     pixels, layout = render_with_layout(scene, seed)
-    return pixels, scene, [thing.box_px for thing in layout.placed]
+    return pixels, as_drawn(scene, layout), [thing.box_px for thing in layout.placed]
 
 
 def _render_range(

@@ -8,8 +8,9 @@ it crisply.
 
 from __future__ import annotations
 
+import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from demo_model.objects import HEIGHT_OF_SIZE, WIDTH_OF_HEIGHT, Spot
 from demo_model.scene import Group, Scene
@@ -66,6 +67,19 @@ def lay_out(scene: Scene, rng: random.Random) -> Layout:
             if placed is not None:
                 return Layout(horizon_px, placed)
         scale *= 0.9
+
+
+def as_drawn(scene: Scene, layout: Layout) -> Scene:
+    """The scene with the sizes that its things came out with: two big houses beside each other on a
+    narrow card are medium ones."""
+    groups = []
+    for group in scene.groups:
+        height = next(thing.spot.height for thing in layout.placed if thing.group == group)
+        nominal = HEIGHT_OF_SIZE[group.kind] * _COUNT_SCALE[group.count] * unit_px(scene)
+        share = height / nominal
+        size = min(_SIZE_HEIGHT, key=lambda name: abs(math.log(share / _SIZE_HEIGHT[name])))
+        groups.append(replace(group, size=size))
+    return replace(scene, groups=tuple(groups))
 
 
 def _try(

@@ -20,6 +20,7 @@ import numpy as np
 from demo_model import dataset, scorer
 from demo_model.captions import Wanted, WantedGroup, describe, parse
 from demo_model.contact_sheet import GUIDANCE, STEPS, draw, load
+from demo_model.layout import as_drawn, lay_out
 from demo_model.scene import PICTURE_SIZES_PX, PLACES, Group, Scene, sample_scene
 
 _RELATIVE = ("L", "R")
@@ -107,7 +108,8 @@ def held_out_prompts(count: int, size_px: tuple[int, int]) -> list[tuple[str, Wa
     rng = random.Random(f"prompts {size_px}")
     prompts: list[tuple[str, Wanted]] = []
     while len(prompts) < count:
-        caption, wanted = describe(sample_scene(rng, held_out=True, size_px=size_px), rng)
+        scene = sample_scene(rng, held_out=True, size_px=size_px)
+        caption, wanted = describe(as_drawn(scene, lay_out(scene, rng)), rng)
         if wanted.groups and len(caption.replace(",", " ,").split()) <= 28:
             assert parse(caption) == wanted
             prompts.append((caption, wanted))
