@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from demo_model.captions import describe, parse
+from demo_model.layout import as_drawn
 from demo_model.render import render, render_with_layout
-from demo_model.scene import PICTURE_SIZES_PX, PLACES, is_held_out, sample_scene
+from demo_model.scene import PICTURE_SIZES_PX, PLACES, SIZES, is_held_out, sample_scene
 
 
 @pytest.mark.parametrize("size_px", PICTURE_SIZES_PX)
@@ -36,6 +38,22 @@ def test_things_stand_inside_the_card_in_the_order_of_their_places() -> None:
             boxes[thing.group.place].append((left + right) / 2)
         means = [np.mean(boxes[place]) for place in PLACES if place in boxes]
         assert means == sorted(means)
+
+
+def test_a_size_is_the_one_that_a_thing_came_out_with() -> None:
+    rng = random.Random(4)
+    heights: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for number in range(150):
+        scene = sample_scene(rng, held_out=False, size_px=(192, 320))
+        _, layout = render_with_layout(scene, number)
+        drawn = as_drawn(scene, layout)
+        for thing in layout.placed:
+            group = drawn.groups[scene.groups.index(thing.group)]
+            of_size = heights.setdefault((group.kind, group.count), {})
+            of_size.setdefault(group.size, []).append(thing.spot.height)
+    for of_size in heights.values():
+        ordered = [of_size[size] for size in SIZES if size in of_size]
+        assert all(max(a) < min(b) for a, b in pairwise(ordered))
 
 
 def test_a_caption_parses_back_to_what_it_says() -> None:
