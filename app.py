@@ -7,6 +7,9 @@ import logging
 import signal
 import socket
 import sys
+import tempfile
+import threading
+from pathlib import Path
 from types import FrameType
 
 from tpu_ui import presets, settings
@@ -25,6 +28,7 @@ def main(arguments: list[str]) -> int:
     try:
         chosen = settings.from_process(arguments)
         check_port(chosen.host, chosen.port)
+        check_outputs(chosen.outputs)
         dispatcher = make_dispatcher(chosen)
     except TpuUiError as error:
         print(f"app.py: {error}", file=sys.stderr)
@@ -55,17 +59,29 @@ def make_dispatcher(chosen: Settings) -> LocalDispatcher:
 
 
 def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
-    """Open the port at once and serve the page; blocks until interrupted."""
+    """Open the port at once, say where, and serve the page; blocks until interrupted."""
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
 
-    build(dispatcher).queue(**queue_arguments()).launch(
+    page = build(dispatcher).queue(**queue_arguments())
+    _, local_url, share_url = page.launch(
+        quiet=True,
+        prevent_thread_lock=True,
         server_name=chosen.host,
         server_port=chosen.port,
         share=chosen.share,
         auth=chosen.auth,
         **launch_arguments(),
     )
+    print(f"TPU UI is at {local_url} ; warm-up goes on behind it.", flush=True)
+    if share_url:
+        print(f"Anyone can reach it at {share_url}", flush=True)
+    elif chosen.share:
+        print("No share link could be made; the network does not let it through.", flush=True)
+    try:
+        threading.Event().wait()
+    finally:
+        page.close(verbose=False)
 
 
 def check_port(host: str, port: int) -> None:
@@ -80,6 +96,19 @@ def check_port(host: str, port: int) -> None:
                 f"Port {port} on {host} cannot be opened ({error.strerror})."
                 " Choose another with --port."
             ) from error
+
+
+def check_outputs(folder: Path) -> None:
+    """Raises SettingsError if no picture could be written into `folder`, which is made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SettingsError(
+            f"Pictures cannot be written into {folder} ({error.strerror})."
+            " Choose another folder with --outputs."
+        ) from error
 
 
 def _interrupt(signal_number: int, frame: FrameType | None) -> None:

@@ -46,6 +46,14 @@ def test_port_in_use_is_told_with_the_remedy() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_outputs_folder_that_takes_no_picture_is_told_with_the_remedy() -> None:
+    done = run("--outputs", "README.md", "--port", str(free_port()))
+    assert done.returncode == 2
+    assert "README.md" in done.stderr
+    assert "--outputs" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_unknown_model_is_told_with_those_that_exist() -> None:
     done = run("--model", "dalle", "--port", str(free_port()))
     assert done.returncode == 2

@@ -224,3 +224,8 @@ def test_anything_at_all_is_refused_or_valid(wishes: dict[str, Any]) -> None:
 def test_default_size_and_mode_stand_for_nothing_given() -> None:
     assert check_size(LIMITS, None) == SQUARE
     assert check_mode(LIMITS, "") is Mode.COMPILED
+
+
+def test_half_a_character_is_refused() -> None:
+    assert "surrogate" in refused(prompt="\ud800 house")
+    assert "surrogate" in refused(negative_prompt="fog \udfff")

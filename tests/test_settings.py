@@ -22,6 +22,12 @@ def test_defaults_are_a_private_local_app() -> None:
     )
 
 
+def test_empty_variable_is_none() -> None:
+    empty = {"TPU_UI_PORT": "", "TPU_UI_LOCK": "", "TPU_UI_WARM": "", "TPU_UI_SHARE": ""}
+    chosen = read([], empty)
+    assert (chosen.port, chosen.lock, chosen.warm, chosen.share) == (7860, False, "default", False)
+
+
 def test_every_option_has_a_variable_and_the_command_line_wins() -> None:
     environment = {
         "TPU_UI_DEVICE": "cpu",

@@ -124,6 +124,8 @@ def _text(name: str, value: object) -> str:
         raise InvalidRequestError(
             f"{name} has {len(value):,} characters; at most {MAX_PROMPT_CHARACTERS:,} are taken."
         )
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidRequestError(f"{name} holds half a character (a lone surrogate); remove it.")
     return value
 
 

@@ -18,7 +18,7 @@ MODES = ("eager", "fused", "compiled")
 WARM = ("default", "all", "none")
 DEFAULT_PORT = 7860
 _TRUE = {"1", "true", "yes", "on"}
-_FALSE = {"0", "false", "no", "off", ""}
+_FALSE = {"0", "false", "no", "off"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str,
         name = action.option_strings[0].removeprefix("--") if option else ""
         variable = PREFIX + name.upper().replace("-", "_")
         value = environment.get(variable)
-        if value is None or action.dest == "help":
+        if not value or action.dest == "help":
             continue
         if isinstance(action, argparse.BooleanOptionalAction):
             arguments.append(_switch(variable, name, value))

@@ -1,15 +1,17 @@
 """The page in a real browser, as a visitor of a locked app sees it."""
 
+import base64
 import re
 from pathlib import Path
 
 import pytest
 from gradio_client import Client, handle_file
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Complaints, Open
 from tests.conftest import Serve, Served, presets_with
-from tpu_ui.metadata import read_png
+from tpu_ui.metadata import ImageInfo, Timings, encode_png, read_png
 from tpu_ui.presets import load_all
 
 PICTURE = "#pictures [data-testid=detailed-image]"
@@ -218,11 +220,57 @@ def test_a_dropped_picture_tells_its_settings_and_fills_the_form(
     expect(page.locator("#random-seed input")).not_to_be_checked()
 
 
+def test_a_picture_dropped_anywhere_is_taken(
+    open_page: Open, server: Served, tmp_path: Path
+) -> None:
+    page = open_page(server)
+    client = Client(server.url, verbose=False, download_files=tmp_path)
+    (file,), info = client.predict("a tree", seed=7, api_name="/generate")
+    client.close()
+    dropped = page.evaluate_handle(
+        """data => {
+            const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0));
+            const files = new DataTransfer();
+            files.items.add(new File([bytes], "dropped.png", { type: "image/png" }));
+            return files;
+        }""",
+        base64.b64encode(Path(file).read_bytes()).decode(),
+    )
+    for event in ("dragover", "drop"):
+        page.dispatch_event("#pictures", event, {"dataTransfer": dropped})
+    expect(page.locator("#png-info")).to_contain_text(str(info[0]["seed"]))
+    page.locator("#use-settings").click()
+    expect(page.locator("#seed input")).to_have_value("7")
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "said"),
+    [
+        ("nope", "256x256", "There is no model 'nope'"),
+        ("demo", "320x192", "320x192 is not ready yet"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_in_view(
+    open_page: Open, server: Served, tmp_path: Path, model: str, size: str, said: str
+) -> None:
+    client = Client(server.url, verbose=False, download_files=tmp_path)
+    _, (info,) = client.predict("a tree", api_name="/generate")
+    client.close()
+    timings = Timings(**info["timings_s"])
+    changed = ImageInfo(**{**info, "model": model, "size": size, "timings_s": timings})
+    picture = tmp_path / "changed.png"
+    picture.write_bytes(encode_png(Image.new("RGB", (8, 8)), changed))
+    page = open_page(server)
+    page.get_by_text("Settings from a picture").click()
+    drop(page, picture)
+    expect(page.locator("#png-info")).to_contain_text(size)
+    page.locator("#use-settings").click()
+    expect(page.locator(".toast-wrap")).to_contain_text(said)
+
+
 def test_a_picture_without_settings_is_said_to_have_none(
     open_page: Open, server: Served, tmp_path: Path
 ) -> None:
-    from PIL import Image
-
     Image.new("RGB", (8, 8)).save(tmp_path / "plain.png")
     page = open_page(server)
     page.get_by_text("Settings from a picture").click()
@@ -308,7 +356,7 @@ def test_warm_ups_are_watched_and_their_sizes_become_choices(open_page: Open, se
         expect(page.locator(PICTURE)).to_be_visible()
         page.get_by_text("Programs and warm-up").click()
         expect(page.locator("#cold-size input")).to_have_value("320x192")
-        expect(page.locator("#cold-size")).to_contain_text("320x192: cold, unknown time.")
+        expect(page.locator("#cold-size")).to_contain_text("320x192: cold, time not known yet.")
         page.locator("#warm-up-cold").click()
         expect(page.locator("#progress")).to_contain_text("Compiling 320x192:")
         expect(page.locator("#strip li[data-size='320x192']")).to_contain_text("ready, took")
@@ -329,7 +377,7 @@ def test_an_unlocked_page_says_the_cost_before_generate(open_page: Open, serve: 
         page.locator("#size input").click()
         page.get_by_role("option", name="192x320 (cold)").click()
         expect(page.locator("#size")).to_contain_text(
-            "192x320 is cold: unknown time to compile first."
+            "192x320 is cold and has to be compiled first: time not known yet."
         )
         ask(page, "a tree")
         expect(page.locator("#result-facts")).to_contain_text("192x320")

@@ -57,6 +57,10 @@ def test_ended_and_unknown_jobs_are_told_apart(ready: LocalDispatcher) -> None:
     job = ready.submit(ask(ready))
     assert isinstance(ending_of(ready, job), Finished)
     assert ready.cancel(job).state == "finished"
+    slow = ready.submit(ask(ready, "fake:slow", steps=30))
+    assert ready.cancel(slow).state == "cancelled"
+    assert isinstance(ending_of(ready, slow), Cancelled)
+    assert ready.cancel(slow).state == "cancelled"
     assert ready.cancel("no-such-job").state == "unknown"
     assert isinstance(ending_of(ready, job), Finished)
 

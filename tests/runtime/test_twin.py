@@ -14,7 +14,7 @@ from tests.dispatch.driving import all_updates, ending_of, saved_by, wait_for, w
 from tests.runtime import twins
 from tests.runtime.conftest import READY_S, Start, forget_shared_memory
 from tpu_ui.dispatch.local import LocalDispatcher
-from tpu_ui.presets import Preset
+from tpu_ui.presets import Preset, load
 from tpu_ui.protocol import Failed, Finished, Loading, Warming
 from tpu_ui.request import validate
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
@@ -182,6 +182,34 @@ def test_missing_weights_file_is_named(
     status = wait_for(dispatcher, lambda status: status.state == "failed", READY_S)
     assert "vae" in status.detail
     assert "complete" in status.detail
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "field", "remedy"),
+    [
+        ('denoiser = "transformer"', 'denoiser = "unet"', "components.denoiser", "it has"),
+        ('sizes = ["32x32", "64x32"]', 'sizes = ["34x32"]', "sizes", "multiples of 4"),
+        ('repository = "./tiny-sd3"', 'repository = "./gone"', "./gone", "beside"),
+    ],
+)
+def test_preset_that_does_not_fit_its_model_is_told(
+    start: Start,
+    tmp_path_factory: pytest.TempPathFactory,
+    right: str,
+    wrong: str,
+    field: str,
+    remedy: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("misfit")
+    twins.sd3(folder)
+    path = folder / "tiny-sd3.toml"
+    assert right in path.read_text()
+    path.write_text(path.read_text().replace(right, wrong))
+    dispatcher = start(load(path), device="cpu")
+    status = wait_for(dispatcher, lambda status: status.state == "failed", READY_S)
+    assert field in status.detail
+    assert remedy in status.detail
+    assert str(folder) not in status.detail
 
 
 def pixels(path: object) -> bytes:

@@ -86,7 +86,7 @@ def warming(expected_s: float | None = 30.0) -> Warming:
         (Loading("j", "vae", 2, 4, 10_000_000), "Loading vae, 2 of 4: 10 MB so far."),
         (Loading("j", "vae", 4, 4, 23_400_000_000), "Loading vae, 4 of 4: 23.4 GB so far."),
         (warming(), "Compiling 320x192: 41 programs, 12 s of about 30 s"),
-        (warming(None), "Compiling 320x192: 41 programs, 12 s of unknown time"),
+        (warming(None), "Compiling 320x192: 41 programs, 12 s so far"),
         (Warmed("j", Mode.COMPILED, WIDE, 60, 29.0), "320x192 is ready: 60 programs in 29 s."),
         (Stepped("j", 1, 1, 0, 20, None), "Text is encoded"),
         (Stepped("j", 1, 1, 7, 20, 3.2), "Step 7 of 20, 3 s left"),
@@ -184,7 +184,7 @@ def test_an_unlocked_picker_says_the_cost_first() -> None:
     now = status(locked=False)
     sizes = view.sizes_of(now, limits(), Mode.COMPILED)
     note = view.size_note(now, sizes, "192x320")
-    assert note == "192x320 is cold: about 31 s to compile first."
+    assert note == "192x320 is cold and has to be compiled first: about 31 s."
     assert "compiling now" in view.size_note(now, sizes, "320x192")
     assert "nothing left to compile" in view.size_note(now, sizes, "256x256")
 

@@ -74,7 +74,7 @@ Update = Queued | ImageSaved | JobEvent  # ImageMade never reaches a listener; I
 
 @dataclass(frozen=True, slots=True)
 class CancelResult:
-    """`state` is "cancelled", "finished" (it had ended before) or "unknown"."""
+    """`state` is "cancelled", "finished" or "failed" (it had ended so before), or "unknown"."""
 
     job: str
     state: str

@@ -21,6 +21,8 @@ from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
 from tpu_ui.shapes import Device, ImageSize, Mode
 
+ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
+
 _PHASES: tuple[Phase, ...] = ("busy", "warming", "ready", "loading", "failed")
 
 
@@ -97,7 +99,7 @@ class Pool:
             return "unknown", None, []
         with self.lock:
             if job.ending is not None:
-                return "finished", job, []
+                return ENDED_AS[type(job.ending)], job, []
             job.cancel_asked = True
             if job in self._queue:
                 self._queue.remove(job)

@@ -227,6 +227,10 @@ class Slot(threading.Thread):
                 Warming(job.id, target.mode, target.size, "", 0, 0.0, command.expected_s),
             )
         ending = self._run(job, command)
+        if isinstance(ending, Finished):
+            log.info(
+                "worker %d: %s is ready in %s mode", self._state.index, target.size, target.mode
+            )
         with self._pool.lock:
             self._state.warming = None
             if isinstance(ending, Failed):

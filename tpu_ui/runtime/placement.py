@@ -8,6 +8,7 @@ import importlib
 import logging
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import diffusers
@@ -35,12 +36,18 @@ def load_pipeline(preset: Preset, device: torch.device) -> Generator[Placed, Non
 
     Raises LoadError that names the component and the remedy.
     """
+    if preset.is_local and not Path(preset.source).is_dir():
+        raise LoadError(
+            f"Model {preset.name} cannot be loaded: there is no folder {preset.repository} beside"
+            " its preset."
+        )
     kind = getattr(diffusers, preset.pipeline, None)
     if kind is None:
         raise LoadError(
             f"Preset {preset.name}: diffusers {diffusers.__version__} has no {preset.pipeline}."
         )
     wanted = _component_classes(preset, kind)
+    _check_components(preset, list(wanted))
     components: dict[str, Any] = {}
     for index, (name, (library, class_name)) in enumerate(wanted.items(), start=1):
         component = _load_component(preset, name, library, class_name)
@@ -51,8 +58,36 @@ def load_pipeline(preset: Preset, device: torch.device) -> Generator[Placed, Non
     components["scheduler"] = schedule.on_host(components["scheduler"])
     with _load_errors(preset, "the pipeline"):
         pipeline = kind(**components, **dict.fromkeys(preset.components.omitted))
+    _check_sizes(preset, pipeline)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
+
+
+def _check_components(preset: Preset, present: list[str]) -> None:
+    named = preset.components
+    for field, names in (
+        ("denoiser", (named.denoiser,)),
+        ("text_encoders", named.text_encoders),
+        ("vae", (named.vae,)),
+    ):
+        for name in names:
+            if name not in present:
+                raise LoadError(
+                    f"{preset.name}.toml: components.{field}: {preset.repository} has no {name};"
+                    f" it has {', '.join(present)}."
+                )
+
+
+def _check_sizes(preset: Preset, pipeline: Any) -> None:
+    """A side that the latents cannot have fails late, and in words that name no preset."""
+    patch = getattr(getattr(pipeline, preset.components.denoiser).config, "patch_size", None)
+    unit_px = pipeline.vae_scale_factor * (patch if isinstance(patch, int) else 1)
+    for size in preset.image_sizes:
+        if size.width_px % unit_px or size.height_px % unit_px:
+            raise LoadError(
+                f"{preset.name}.toml: sizes: {size} does not fit the model; both sides have to be"
+                f" multiples of {unit_px}."
+            )
 
 
 def _component_classes(preset: Preset, kind: Any) -> dict[str, tuple[str, str]]:

@@ -143,7 +143,7 @@ def _status(dispatcher: Dispatcher) -> Callable[[], dict[str, Any]]:
 
 def _cancel(dispatcher: Dispatcher) -> Callable[[str], dict[str, Any]]:
     def cancel(job: str) -> dict[str, Any]:
-        """Cancel a waiting or running job. The state is "cancelled", "finished" or "unknown"."""
+        """Cancel a waiting or running job. Its state: cancelled, finished, failed or unknown."""
         with said_plainly(escape=False):
             if not isinstance(job, str):
                 raise InvalidRequestError(f"A job is named by text, not {shown(job)}.")

@@ -1,6 +1,6 @@
 """The page's layout, and which event calls which handler. No logic, no state of a visitor.
 
-Ids are for the style sheet, the keyboard script and the tests. Every input goes to its handler raw
+Ids are for the style sheet, the script and the tests. Every input goes to its handler raw
 (`preprocess=False`): Gradio's own check of a picker would refuse a size in Gradio's words, and a
 page that outlived a restart of the server would be told so once a second.
 """
@@ -375,7 +375,9 @@ def _wire_pictures(
     )
     form = [ask.prompt, settings.model, settings.mode, settings.size]
     limited = [settings.negative_prompt, settings.steps, settings.guidance, settings.count]
-    from_picture.use.click(handlers.use_settings, session.info, [*form, *limited, *seed], **_QUIET)
+    from_picture.use.click(
+        handlers.use_settings, session.info, [*form, *limited, *seed], **_SPEAKING
+    )
 
 
 # Events that only ask or tell: out of the queue, unseen in the API, no spinner over the page.
@@ -386,3 +388,5 @@ _QUIET: dict[str, Any] = {
     "api_visibility": "private",
 }
 _PREPROCESSED: dict[str, Any] = {**_QUIET, "preprocess": True}
+# Only what runs in the queue can warn or refuse in words that the page shows.
+_SPEAKING: dict[str, Any] = {**_QUIET, "queue": True}

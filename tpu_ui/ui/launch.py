@@ -38,7 +38,7 @@ def launch_arguments() -> dict[str, Any]:
     `show_error` stays off: our own errors and Gradio's refusals are shown anyway, and the text of
     an unexpected exception is the log's business alone.
     """
-    script = (_HERE / "keyboard.js").read_text(encoding="utf-8")
+    script = (_HERE / "page.js").read_text(encoding="utf-8")
     return {
         "theme": theme(),
         "css_paths": [_HERE / "style.css"],

@@ -10,7 +10,7 @@ from typing import Any
 
 from tpu_ui.dispatch.interface import SizeStatus, Status
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
-from tpu_ui.ui.view import MODE_TITLES, about, counted, duration, whole
+from tpu_ui.ui.view import MODE_TITLES, about, counted, duration, gone
 
 STATE_TITLES = {
     "loading": "Loading",
@@ -72,9 +72,8 @@ def size_text(programs: SizeStatus) -> str:
             took = "" if programs.seconds is None else f", took {duration(programs.seconds)}"
             return f"ready{took}"
         case ProgramState.COMPILING:
-            gone = whole(programs.seconds or 0)
             done = counted(programs.programs_compiled, "program")
-            return f"compiling: {done}, {gone} of {about(programs.expected_s)}"
+            return f"compiling: {done}, {gone(programs.seconds or 0, programs.expected_s)}"
         case ProgramState.COLD:
             return f"cold, {about(_expected_s(programs))}"
         case ProgramState.FAILED:

@@ -67,7 +67,13 @@ def whole(seconds: float) -> str:
 
 def about(expected_s: float | None) -> str:
     """An expected duration, whole seconds."""
-    return "unknown time" if expected_s is None else f"about {whole(expected_s)}"
+    return "time not known yet" if expected_s is None else f"about {whole(expected_s)}"
+
+
+def gone(elapsed_s: float, expected_s: float | None) -> str:
+    """ "12 s of about 30 s", "12 s so far"."""
+    ending = "so far" if expected_s is None else f"of {about(expected_s)}"
+    return f"{whole(elapsed_s)} {ending}"
 
 
 def counted(number: int, noun: str) -> str:
@@ -108,7 +114,7 @@ def compiling(update: Warming) -> str:
     """ "Compiling 320x192: 41 programs, 12 s of about 30 s (step 1 of 2)"."""
     return (
         f"Compiling {update.size}: {counted(update.programs_compiled, 'program')}, "
-        f"{whole(update.elapsed_s)} of {about(update.expected_s)}"
+        f"{gone(update.elapsed_s, update.expected_s)}"
         + (f" ({update.stage})" if update.stage else "")
     )
 
@@ -239,8 +245,7 @@ def size_note(status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str |
                 return f"{size} is ready. {counted(hidden, 'more size')} not ready yet."
             return f"{size} is ready: nothing left to compile."
         case ProgramState.COLD:
-            cost = "unknown time" if programs.expected_s is None else about(programs.expected_s)
-            return f"{size} is cold: {cost} to compile first."
+            return f"{size} is cold and has to be compiled first: {about(programs.expected_s)}."
         case ProgramState.COMPILING:
             return f"{size} is compiling now; a picture waits for it."
         case ProgramState.FAILED:
