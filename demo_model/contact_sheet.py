@@ -46,7 +46,7 @@ TALL = (
 
 def load(folder: Path) -> StableDiffusion3Pipeline:
     pipeline = StableDiffusion3Pipeline.from_pretrained(
-        folder, torch_dtype=torch.float32, text_encoder_3=None, tokenizer_3=None
+        folder, dtype=torch.float32, text_encoder_3=None, tokenizer_3=None
     )
     pipeline.set_progress_bar_config(disable=True)
     return pipeline

@@ -46,7 +46,8 @@ MUON_SHARE = 2.5  # its rate, of AdamW's
 TEXT_SHARE = 0.2  # the text encoders' rate: they come trained
 WEIGHT_DECAY = 0.01
 CAPTION_DROPOUT = 0.1
-LAYOUT_SHARE = 0.5
+DECAY_SHARE = 0.6
+LAYOUT_SHARE = 0.4
 OBJECT_WEIGHT = 2.0  # added where things stand
 MOST_ZERO_TOKENS = 256
 SIZE_SHARES = (2, 1, 1)
@@ -195,14 +196,14 @@ class SharedGradients:
 
 
 def noise_times(count: int, dice: torch.Generator) -> torch.Tensor:
-    """Shares of noise to train on: half where the layout is decided, half for the rest.
+    """Shares of noise to train on: some where the layout is decided, more for the rest.
 
     Flat colours are strong and cover many latents, so a layout shows through the noise up to a
     share of 0.97; only above that has the model to read the words.
     """
     layout = torch.rand(count, generator=dice) < LAYOUT_SHARE
     normal = torch.randn(count, generator=dice)
-    return torch.sigmoid(torch.where(layout, 2.8 + 1.2 * normal, 0.3 + 1.3 * normal))
+    return torch.sigmoid(torch.where(layout, 2.6 + 1.1 * normal, 0.6 + 1.2 * normal))
 
 
 def _matrices(painter: Painter) -> list[nn.Parameter]:
@@ -294,7 +295,7 @@ class Trainer:
         weight = 1 + OBJECT_WEIGHT * sure * source.weights[picks].float()[:, None]
         error = (velocity - (noise - clean)).square() * (weight / weight.mean())
         loss = error.mean()
-        rate = learning_rate(self.step, self.steps, PEAK_RATE, 200, 0.45)
+        rate = learning_rate(self.step, self.steps, PEAK_RATE, 200, DECAY_SHARE)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         torch.autograd.backward(loss)

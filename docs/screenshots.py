@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
-PROMPT = "a small red house left of two green trees under a night sky"
+PROMPT = "a big red boat on the sea by day"
 SEED = 7
 VIEWS = (
     ("screenshot", 1280, 860, "light"),
