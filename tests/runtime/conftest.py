@@ -1,6 +1,5 @@
 """Real runtimes in real worker processes, on the software TPU and the CPU."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +10,9 @@ import pytest
 from tests.runtime import twins
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset
-from tpu_ui.runtime.start import shared_memory_name
+from tpu_ui.runtime.start import forget_shared_memory, shared_memory_name
 
 READY_S = 240.0
-SHARED_MEMORY = Path("/dev/shm/torch_tpu_cache")  # torch_tpu's tier 2
 
 Start = Callable[..., LocalDispatcher]
 
@@ -42,13 +40,13 @@ def _starting(folder: Path) -> Iterator[Start]:
     for dispatcher in made:
         dispatcher.close()
     for cache in folder.glob("cache-*"):
-        forget_shared_memory(cache)
+        forget_programs(cache)
 
 
-def forget_shared_memory(cache: Path) -> None:
-    """What a restart of the machine does."""
+def forget_programs(cache: Path) -> None:
+    """Nothing of a test stays in shared memory."""
     for folder in (cache / "programs").glob("*"):
-        shutil.rmtree(SHARED_MEMORY / shared_memory_name(folder), ignore_errors=True)
+        forget_shared_memory(shared_memory_name(folder))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.conftest import forget_shared_memory
+from tests.runtime.conftest import forget_programs
 from tpu_ui.errors import DeviceUnavailableError
 from tpu_ui.runtime import device, software_tpu
 
@@ -29,10 +29,10 @@ print(*runtime.program_names(0))
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "cache"
-    forget_shared_memory(tmp_path / "cache")
+    forget_programs(tmp_path / "cache")
 
 
-def test_second_process_compiles_nothing_and_both_counters_agree(cache: Path) -> None:
+def test_later_processes_compile_nothing_and_both_counters_agree(cache: Path) -> None:
     first = run(COUNT, cache)
     assert first[0] == "software-tpu|no TPU chip was found, the software TPU works"
     result, ours, theirs = map(int, first[1].split())
@@ -40,14 +40,14 @@ def test_second_process_compiles_nothing_and_both_counters_agree(cache: Path) ->
     assert ours == theirs > 3
     assert {"arange", "mul", "sum"} <= set(first[2].split())
     assert len(first[2].split()) == ours
-    forget_shared_memory(cache)  # else it would be that which answers, and not the disk
-    assert run(COUNT, cache)[1:] == ["45 0 0", ""]
+    # More than one: what the second process leaves behind must not harm the third.
+    for _ in range(3):
+        assert run(COUNT, cache)[1:] == ["45 0 0", ""]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage"])
 def test_damaged_cache_costs_compilations_and_nothing_else(cache: Path, damage: str) -> None:
     compiled = run(COUNT, cache)[1]
-    forget_shared_memory(cache)
     kept = list(cache.rglob("*.bin"))
     assert kept
     for file in kept:

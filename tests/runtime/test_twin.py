@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.dispatch.driving import all_updates, ending_of, saved_by, wait_for, wait_step
 from tests.runtime import twins
-from tests.runtime.conftest import READY_S, Start, forget_shared_memory
+from tests.runtime.conftest import READY_S, Start, forget_programs
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset, load
 from tpu_ui.protocol import Failed, Finished, Loading, Warming
@@ -35,7 +35,7 @@ def warm(start: Start, tiny_sd3: Preset, warm_cache: Path) -> Iterator[LocalDisp
     warm_all(dispatcher)
     assert dispatcher.status().programs_compiled > 0
     yield dispatcher
-    forget_shared_memory(warm_cache)
+    forget_programs(warm_cache)
 
 
 def warm_all(dispatcher: LocalDispatcher) -> None:
@@ -83,7 +83,6 @@ def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None
 def test_second_start_compiles_nothing(
     warm: LocalDispatcher, warm_cache: Path, start: Start, tiny_sd3: Preset
 ) -> None:
-    forget_shared_memory(warm_cache)  # as if the machine had been restarted
     again = start(tiny_sd3, cache=warm_cache)
     warm_all(again)
     (saved,) = saved_by(again, wish(again, mode="compiled"))

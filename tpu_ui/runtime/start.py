@@ -7,11 +7,14 @@ torch is imported which library drives it.
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime.interface import Runtime
+
+SHARED_MEMORY = Path("/dev/shm/torch_tpu_cache")  # where torch_tpu keeps tier 2
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +38,9 @@ def keep_programs(folder: Path) -> None:
     """Have torch_tpu keep compiled programs in `folder`, for later processes.
 
     Tier 3 of its cache is the folder; damaged files in it are compiled anew. Tier 2 is in shared
-    memory, for all processes that use the same name: our workers, and nobody else's. A folder that
+    memory and cannot be turned off. XLA's CPU backend writes programs into it that it has read from
+    tier 3, without some of their functions: whoever read those could not run at all. So each
+    process has a tier 2 of its own, and takes away those of processes that are gone. A folder that
     cannot be written to costs a warning here; torch_tpu would end the process.
     """
     try:
@@ -46,12 +51,21 @@ def keep_programs(folder: Path) -> None:
         log.warning("compiled programs are not kept: %s: %s", folder, error.strerror)
         return
     os.environ["TORCH_TPU_TIER3_COMPILATION_CACHE_ROOT"] = str(folder)
-    os.environ["TORCH_TPU_TIER2_COMPILATION_CACHE"] = shared_memory_name(folder)
+    name = shared_memory_name(folder)
+    forget_shared_memory(name)
+    os.environ["TORCH_TPU_TIER2_COMPILATION_CACHE"] = f"{name}-{os.getpid()}"
     # By default a compilation starts beside each read, in case the folder is far away and slow;
     # on a disk it often wins, so that a second start would compile programs that are there.
     os.environ["TORCH_TPU_INTERNAL_TIER3_COMPILATION_CACHE_LOCAL_BACKUP_TASK"] = "0"
 
 
+def forget_shared_memory(name: str) -> None:
+    """Remove the shared-memory caches of that name whose processes have ended."""
+    for left in SHARED_MEMORY.glob(f"{name}-*"):
+        if not Path("/proc", left.name.rpartition("-")[2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def shared_memory_name(folder: Path) -> str:
-    """The name of the shared-memory cache that goes with a folder of programs."""
+    """What the names of the shared-memory caches that go with a folder of programs begin with."""
     return "tpu-ui-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
