@@ -7,7 +7,6 @@ import logging
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from types import FrameType
@@ -15,6 +14,7 @@ from types import FrameType
 from tpu_ui import presets, settings
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.errors import SettingsError, TpuUiError
+from tpu_ui.folders import make_writable
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode
 
@@ -101,9 +101,7 @@ def check_port(host: str, port: int) -> None:
 def check_outputs(folder: Path) -> None:
     """Raises SettingsError if no picture could be written into `folder`, which is made."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        make_writable(folder)
     except OSError as error:
         raise SettingsError(
             f"Pictures cannot be written into {folder} ({error.strerror})."

@@ -34,32 +34,34 @@ def test_page_and_queue_load_no_torch() -> None:
     assert done.stdout.strip() == "False"
 
 
+def refused(*arguments: str) -> str:
+    """What the app says when it ends at once because of wrong settings."""
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
 def test_port_in_use_is_told_with_the_remedy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run("--port", str(port))
-    assert done.returncode == 2
-    assert f"Port {port}" in done.stderr
-    assert "--port" in done.stderr
-    assert "Traceback" not in done.stderr
+        said = refused("--port", str(port))
+    assert f"Port {port}" in said
+    assert "--port" in said
 
 
 def test_outputs_folder_that_takes_no_picture_is_told_with_the_remedy() -> None:
-    done = run("--outputs", "README.md", "--port", str(free_port()))
-    assert done.returncode == 2
-    assert "README.md" in done.stderr
-    assert "--outputs" in done.stderr
-    assert "Traceback" not in done.stderr
+    said = refused("--outputs", "README.md", "--port", str(free_port()))
+    assert "README.md" in said
+    assert "--outputs" in said
 
 
 def test_unknown_model_is_told_with_those_that_exist() -> None:
-    done = run("--model", "dalle", "--port", str(free_port()))
-    assert done.returncode == 2
-    assert "dalle" in done.stderr
-    assert "demo" in done.stderr
-    assert "Traceback" not in done.stderr
+    said = refused("--model", "dalle", "--port", str(free_port()))
+    assert "dalle" in said
+    assert "demo" in said
 
 
 def test_wrong_variable_is_told() -> None:

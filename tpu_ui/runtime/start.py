@@ -8,9 +8,9 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
+from tpu_ui.folders import make_writable
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime.interface import Runtime
 
@@ -44,9 +44,7 @@ def keep_programs(folder: Path) -> None:
     cannot be written to costs a warning here; torch_tpu would end the process.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        make_writable(folder)
     except OSError as error:
         log.warning("compiled programs are not kept: %s: %s", folder, error.strerror)
         return
