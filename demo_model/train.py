@@ -239,10 +239,8 @@ class Trainer:
         matrices = _matrices(self.painter)
         self.muon = Muon(matrices, WEIGHT_DECAY, shared_updates, rank)
         taken = {id(matrix) for matrix in matrices}
-        others = [p for p in self.painter.parameters() if id(p) not in taken]
         text = [*self.painter.text_encoder.parameters(), *self.painter.text_encoder_2.parameters()]
-        known = {id(p) for p in text}
-        rest = [p for p in others if id(p) not in known]
+        rest = [p for p in self.painter.transformer.parameters() if id(p) not in taken]
         groups = [
             {"params": [p for p in rest if p.ndim > 1], "weight_decay": WEIGHT_DECAY, "share": 1.0},
             {"params": [p for p in rest if p.ndim <= 1], "weight_decay": 0.0, "share": 1.0},
