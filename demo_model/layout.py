@@ -1,9 +1,9 @@
 """Where things go on a postcard: horizon, feet and heights, from a scene and a random source.
 
 Knows sizes in pixels, nothing of colours. The same layout tells the renderer where to paint, the
-trainer which parts matter and the scorer what is where. Everything stands on a grid of 8 pixels,
-that of the latents: a thing has the same latents wherever it stands, which lets a small model draw
-it crisply.
+trainer which parts matter and the scorer what is where. Feet and horizons stand on a grid of tiles,
+each one token of the transformer, and heights are three for each kind: a thing is made of the same
+few tiles wherever it stands, which lets a small model draw it crisply.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ import random
 from dataclasses import dataclass, replace
 
 from demo_model.objects import HEIGHT_OF_SIZE, WIDTH_OF_HEIGHT, Spot
-from demo_model.scene import Group, Scene
+from demo_model.scene import SIZES, Group, Scene
 
-GRID_PX = 8
-PLACE_X = {"left": 0.21, "middle": 0.5, "right": 0.79}
-_SIZE_HEIGHT = {"small": 0.2, "medium": 0.28, "big": 0.39}
-_COUNT_SCALE = {1: 1.0, 2: 0.87, 3: 0.77}
+TILE_PX = 32  # a patch of 4 x 4 latents of 8 x 8 pixels
+HALF_TILE_PX = TILE_PX // 2
+PLACE_X = {"left": 0.25, "middle": 0.5, "right": 0.75}
+HORIZONS_PX = {256: (128, 160), 192: (96, 128), 320: (192, 224)}  # for each height of a card
+_HEIGHT_PX = {"small": 46.0, "medium": 68.0, "big": 96.0}
 _MARGIN_PX = 5.0
+_GAP_PX = 6.0
+# Where the middle of a group may lie, as a share of the card's width, to be at its place.
+_REACH = {"left": (0.0, 0.4), "middle": (0.35, 0.65), "right": (0.6, 1.0)}
 
 
 @dataclass(frozen=True)
 class Placed:
-    """One thing with the group it belongs to and its spot."""
+    """One thing with the group it belongs to, of the size it is drawn in, and its spot."""
 
     group: Group
     spot: Spot
@@ -46,84 +50,107 @@ class Layout:
     placed: tuple[Placed, ...]
 
 
-def unit_px(scene: Scene) -> float:
-    """What one length unit is in pixels: 256 on a square card, less on a narrow one."""
-    return {256: 256.0, 192: 212.0}[min(scene.width_px, scene.height_px)]
-
-
-def snap(value: float, grid_px: int = GRID_PX) -> float:
+def snap(value: float, grid_px: int) -> float:
     """The nearest point of the grid."""
     return round(value / grid_px) * float(grid_px)
 
 
+def snap_up(value: float, grid_px: int) -> float:
+    """The next point of the grid."""
+    return math.ceil(value / grid_px) * float(grid_px)
+
+
 def lay_out(scene: Scene, rng: random.Random) -> Layout:
-    """Find room for all groups; shrink everything a little as often as it takes."""
-    middle = 0.65 if scene.height_px > scene.width_px else 0.59
-    horizon_px = snap(scene.height_px * middle, 16) + rng.choice((-8.0, 0.0, 8.0))
-    scale = 1.0
-    while True:
-        for _ in range(6):
-            placed = _try(scene, rng, horizon_px, scale)
-            if placed is not None:
-                return Layout(horizon_px, placed)
-        scale *= 0.9
+    """Find room for all groups; where there is none, the biggest becomes a size smaller.
+
+    Raises:
+        ValueError: not even small things have room; `sample_scene` makes no such scene.
+    """
+    horizon_px = float(rng.choice(HORIZONS_PX[scene.height_px]))
+    groups = list(scene.groups)
+    while (columns := _columns(groups, scene.width_px)) is None:
+        biggest = max(range(len(groups)), key=lambda n: SIZES.index(groups[n].size))
+        if groups[biggest].size == SIZES[0]:
+            raise ValueError(f"no room for {scene.groups} on a card {scene.width_px} pixels wide")
+        smaller = SIZES[SIZES.index(groups[biggest].size) - 1]
+        groups[biggest] = replace(groups[biggest], size=smaller)
+    placed = []
+    for group, xs in zip(groups, columns, strict=True):
+        base = _base(scene, group, horizon_px, rng)
+        placed += [Placed(group, Spot(x, base, height_px(group))) for x in xs]
+    return Layout(horizon_px, tuple(sorted(placed, key=lambda thing: thing.spot.base)))
 
 
 def as_drawn(scene: Scene, layout: Layout) -> Scene:
     """The scene with the sizes that its things came out with: two big houses beside each other on a
     narrow card are medium ones."""
-    groups = []
-    for group in scene.groups:
-        height = next(thing.spot.height for thing in layout.placed if thing.group == group)
-        nominal = HEIGHT_OF_SIZE[group.kind] * _COUNT_SCALE[group.count] * unit_px(scene)
-        share = height / nominal
-        size = min(_SIZE_HEIGHT, key=lambda name: abs(math.log(share / _SIZE_HEIGHT[name])))
-        groups.append(replace(group, size=size))
-    return replace(scene, groups=tuple(groups))
+    drawn = {thing.group.place: thing.group for thing in layout.placed}
+    return replace(scene, groups=tuple(drawn[group.place] for group in scene.groups))
 
 
-def _try(
-    scene: Scene, rng: random.Random, horizon_px: float, scale: float
-) -> tuple[Placed, ...] | None:
-    spans: list[tuple[float, float]] = []
-    placed: list[Placed] = []
-    for group in scene.groups:
-        row = _row(scene, group, rng, horizon_px, scale)
-        left = min(thing.box_px[0] for thing in row)
-        right = max(thing.box_px[2] for thing in row)
-        room = scene.width_px - 2 * _MARGIN_PX
-        if right - left > room or any(left < b + 6 and right > a - 6 for a, b in spans):
+def height_px(group: Group) -> float:
+    return _HEIGHT_PX[group.size] * HEIGHT_OF_SIZE[group.kind]
+
+
+def _columns(groups: list[Group], width_px: int) -> list[list[float]] | None:
+    """The x of each thing of each group, left to right; None if they have no room."""
+    firsts: list[float] = []
+    for group in groups:
+        width, step = _width_and_step(group)
+        across = step * (group.count - 1)
+        low = snap_up(_MARGIN_PX + width / 2, HALF_TILE_PX)
+        high = width_px - _MARGIN_PX - width / 2 - across
+        if low > high:
             return None
-        middle = (left + right) / 2 / scene.width_px
-        if (group.place == "left" and middle > 0.4) or (group.place == "right" and middle < 0.6):
+        high = high // HALF_TILE_PX * HALF_TILE_PX
+        first = snap(width_px * PLACE_X[group.place] - across / 2, HALF_TILE_PX)
+        firsts.append(min(max(first, low), high))
+    if len(groups) == 2 and not _pushed_apart(groups, firsts, width_px):
+        return None
+    columns = []
+    for group, first in zip(groups, firsts, strict=True):
+        _, step = _width_and_step(group)
+        columns.append([first + step * number for number in range(group.count)])
+        low_share, high_share = _REACH[group.place]
+        if not low_share <= (columns[-1][0] + columns[-1][-1]) / 2 / width_px <= high_share:
             return None
-        spans.append((left, right))
-        placed += row
-    return tuple(sorted(placed, key=lambda thing: thing.spot.base))
+    return columns
 
 
-def _row(
-    scene: Scene, group: Group, rng: random.Random, horizon_px: float, scale: float
-) -> list[Placed]:
-    """The things of one group, side by side around its place, moved inside the card's margins."""
-    height = _SIZE_HEIGHT[group.size] * HEIGHT_OF_SIZE[group.kind] * unit_px(scene)
-    height *= _COUNT_SCALE[group.count] * scale
-    width = WIDTH_OF_HEIGHT[group.kind] * height
-    step = max(snap(width * 1.14), GRID_PX)
-    reach = step * (group.count - 1) / 2 + width / 2
-    x = scene.width_px * PLACE_X[group.place] + rng.choice((-GRID_PX, 0, GRID_PX))
-    x = min(max(x, reach + _MARGIN_PX), scene.width_px - reach - _MARGIN_PX)
-    first = snap(x - step * (group.count - 1) / 2)
+def _pushed_apart(groups: list[Group], firsts: list[float], width_px: int) -> bool:
+    """Move the right group right and the left group left, in turn, until they do not touch."""
+    (left_width, left_step), (right_width, right_step) = map(_width_and_step, groups)
+    most = width_px - _MARGIN_PX - right_width / 2 - right_step * (groups[1].count - 1)
+    turn = 0
+    while (
+        firsts[0] + left_step * (groups[0].count - 1) + left_width / 2 + _GAP_PX
+        > firsts[1] - right_width / 2
+    ):
+        can_right = firsts[1] + HALF_TILE_PX <= most
+        can_left = firsts[0] - HALF_TILE_PX >= _MARGIN_PX + left_width / 2
+        if not (can_right or can_left):
+            return False
+        if can_right and (turn % 2 == 0 or not can_left):
+            firsts[1] += HALF_TILE_PX
+        else:
+            firsts[0] -= HALF_TILE_PX
+        turn += 1
+    return True
+
+
+def _width_and_step(group: Group) -> tuple[float, float]:
+    """Of one thing, and from one thing of the group to the next."""
+    width = WIDTH_OF_HEIGHT[group.kind] * height_px(group)
+    return width, snap_up(width + _GAP_PX, HALF_TILE_PX)
+
+
+def _base(scene: Scene, group: Group, horizon_px: float, rng: random.Random) -> float:
+    """Small things stand far away, big ones near; balloons hang in the sky."""
     if group.kind == "balloon":
-        free = max(horizon_px - height - 10, 1.0)
-        base = height + 8 + free * rng.choice((0.1, 0.3, 0.55))
-    else:
-        depth = scene.height_px - horizon_px
-        low, high = {"small": (0.22, 0.5), "medium": (0.3, 0.58), "big": (0.44, 0.72)}[group.size]
-        base = horizon_px + depth * rng.choice((low, (low + high) / 2, high))
-    lifts = rng.choice(((0, 0, 0), (0, -GRID_PX, 0), (-GRID_PX, 0, -GRID_PX)))
-    row: list[Placed] = []
-    for number in range(group.count):
-        lift = lifts[number] if group.count > 1 else 0
-        row.append(Placed(group, Spot(first + step * number, snap(base) + lift, height)))
-    return row
+        highest = snap_up(height_px(group) + 6, TILE_PX)
+        lower = highest + TILE_PX
+        return rng.choice((highest, lower)) if lower < horizon_px else highest
+    rows = [horizon_px + TILE_PX * n for n in (1, 2) if horizon_px + TILE_PX * n < scene.height_px]
+    if group.size == "small":
+        return rows[0]
+    return rows[-1] if group.size == "big" else rng.choice(rows)

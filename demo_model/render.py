@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from demo_model.canvas import Array, Canvas, Colour, ellipse, mix
-from demo_model.layout import GRID_PX, Layout, Placed, lay_out, snap
+from demo_model.layout import HALF_TILE_PX, TILE_PX, Layout, Placed, lay_out, snap
 from demo_model.objects import COLOUR_RGB, PAINTERS, WIDTH_OF_HEIGHT, Light
 from demo_model.scene import PICTURE_SIZES_PX, Scene, sample_scene
 
@@ -76,19 +76,20 @@ def _ramp(stops: tuple[Colour, ...], share: Array) -> Array:
 def _paint_sky(canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random) -> None:
     share = np.clip(canvas.y / layout.horizon_px, 0, 1)
     canvas.rgb[:] = _ramp(SKY_RGB[scene.sky], share)
-    width, horizon = scene.width_px, layout.horizon_px
-    x = snap(width * rng.choice((0.15, 0.25, 0.35, 0.65, 0.75, 0.85)))
-    radius = 16.0
+    horizon = layout.horizon_px
+    # Sun and moon fill one tile.
+    x = float(rng.randrange(HALF_TILE_PX, scene.width_px, TILE_PX))
+    radius = float(HALF_TILE_PX)
+    high, low = 1.5 * TILE_PX, horizon - HALF_TILE_PX
     if scene.sky == "night":
         _paint_stars(canvas, horizon, rng)
-        _paint_moon(canvas, x, snap(horizon * rng.choice((0.2, 0.28, 0.36))), radius, rng)
+        _paint_moon(canvas, x, high, radius, rng)
         return
-    levels, colour, halo = {
-        "dawn": ((0.7, 0.8, 0.9), (255, 246, 214), (255, 236, 200)),
-        "noon": ((0.18, 0.24, 0.32), (255, 246, 190), (255, 255, 240)),
-        "sunset": ((0.76, 0.86, 0.96), (255, 232, 130), (255, 214, 120)),
+    y, colour, halo = {
+        "dawn": (rng.choice((low, low - TILE_PX)), (255, 246, 214), (255, 236, 200)),
+        "noon": (high, (255, 246, 190), (255, 255, 240)),
+        "sunset": (low, (255, 232, 130), (255, 214, 120)),
     }[scene.sky]
-    y = snap(horizon * rng.choice(levels))
     canvas.glow(x, y, radius * 2.6, halo, 0.55)
     window = (x - radius, y - radius, x + radius, y + radius)
     canvas.fill(ellipse(x, y, radius, radius), window, colour, edge_px=2.0)
@@ -97,10 +98,10 @@ def _paint_sky(canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random)
 
 
 def _paint_stars(canvas: Canvas, horizon: float, rng: random.Random) -> None:
-    half = GRID_PX / 2
+    block, half = TILE_PX // 4, TILE_PX / 8
     for _ in range(int(canvas.width_px * horizon / 2200)):
-        x = snap(rng.uniform(0, canvas.width_px - GRID_PX)) + half
-        y = snap(horizon * 0.84 * rng.random() ** 1.3) + half
+        x = snap(rng.uniform(0, canvas.width_px - block), block) + half
+        y = snap(horizon * 0.84 * rng.random() ** 1.3, block) + half
         canvas.glow(x, y, rng.choice((1.4, 1.9)), (255, 250, 222), 0.9)
 
 
@@ -123,9 +124,9 @@ def _paint_cloud(canvas: Canvas, scene: Scene, horizon: float, rng: random.Rando
         "noon": ((255, 255, 255), 0.9),
         "sunset": ((255, 178, 150), 0.6),
     }[scene.sky]
-    x = snap(canvas.width_px * rng.random(), 16)
-    y = snap(horizon * rng.choice((0.15, 0.28, 0.42)))
-    wide = rng.choice((24.0, 36.0))
+    x = snap(canvas.width_px * rng.random(), TILE_PX)
+    y = HALF_TILE_PX + rng.choice((0.0, TILE_PX))
+    wide = float(TILE_PX)
     for across, up, share in ((0.0, 0.0, 1.0), (-0.55, 0.12, 0.62), (0.6, 0.1, 0.66)):
         a, b = wide * share, wide * share * 0.3
         cx, cy = x + across * wide, y + up * wide * 0.4
@@ -147,12 +148,12 @@ def _paint_mountains(canvas: Canvas, scene: Scene, layout: Layout, rng: random.R
     snow = mix((255, 255, 255), low, 0.15 if scene.sky != "night" else 0.45)
     tall = min(horizon, 150.0)
     for layer in range(2):
-        high = snap((0.5, 0.27)[layer] * tall)
-        gap = (112.0, 80.0)[layer]
-        x = -rng.randrange(0, int(gap), 2 * GRID_PX)
+        high = (0.5, 0.27)[layer] * tall
+        gap = (4.0 * TILE_PX, 2.0 * TILE_PX)[layer]
+        x = -float(rng.randrange(0, int(gap), TILE_PX))
         points: list[tuple[float, float]] = []
         while x < width + gap:
-            points.append((x, high * rng.choice((0.76, 0.9, 1.05))))
+            points.append((x, high * rng.choice((0.8, 1.0))))
             points.append((x + gap / 2, high * 0.36))
             x += gap
         ridge = _ridge(width, points)
@@ -191,10 +192,10 @@ def _paint_waves(
     canvas: Canvas, horizon: float, depth: float, colour: Colour, rng: random.Random
 ) -> None:
     for _ in range(9):
-        x = snap(canvas.width_px * rng.random())
-        y = snap(horizon + depth * rng.uniform(0.12, 0.95)) + GRID_PX / 2
+        x = snap(canvas.width_px * rng.random(), HALF_TILE_PX)
+        y = float(rng.randrange(int(horizon) + TILE_PX // 4, canvas.height_px, HALF_TILE_PX))
         share = (y - horizon) / depth
-        a, b = rng.choice((16, 28)) * (0.6 + share), 1.6 + 1.6 * share
+        a, b = 22 * (0.6 + share), 1.6 + 1.6 * share
         window = (x - a - 3, y - b - 3, x + a + 3, y + b + 3)
         canvas.fill(ellipse(x, y, a, b), window, colour, alpha=0.42, edge_px=3.0)
 
@@ -212,7 +213,7 @@ def _paint_hills(
     for number in range(2):
         level = layout.horizon_px + depth * (0.3 + 0.36 * number)
         length = (256.0, 192.0)[number]
-        phase = math.pi / 4 * rng.randrange(8)
+        phase = math.pi / 2 * rng.randrange(4)
         crest = level + steep * depth * np.sin(canvas.x * (2 * math.pi / length) + phase)
         cover = np.clip(0.5 + (canvas.y - crest) / 2.0, 0, 1)[..., None]
         fade = np.clip((canvas.y - crest) / (0.5 * depth), 0, 1)[..., None]

@@ -25,6 +25,8 @@ _KIND_WEIGHTS = {
     "snow": (4, 4, 1, 3, 2, 1, 2),
 }
 _COLOUR_WEIGHTS = {"tree": (1, 1, 1, 3, 1, 1, 1), "cactus": (1, 1, 1, 3, 1, 1, 1)}
+# Room for one thing, so that all of them fit; with the middle taken there is less.
+_THING_PX, _THING_BESIDE_MIDDLE_PX = 64, 80
 HELD_OUT_IN = 10  # one of so many combinations is never trained on
 
 
@@ -73,21 +75,37 @@ def _any_scene(rng: random.Random, size_px: tuple[int, int]) -> Scene:
     ground = rng.choice(GROUNDS)
     group_count = rng.choices((0, 1, 2), (6, 46, 48))[0]
     places = rng.sample(PLACES, group_count)
-    groups: list[Group] = []
-    for place in sorted(places, key=PLACES.index):
-        group = _any_group(rng, ground, place)
-        while any(group.kind == other.kind and group.colour == other.colour for other in groups):
-            group = _any_group(rng, ground, place)
-        groups.append(group)
+    places.sort(key=PLACES.index)
+    groups = [_any_group(rng, ground, place) for place in places]
+    while not _fit_together(groups, size_px[0]):
+        groups = [_any_group(rng, ground, place) for place in places]
     return Scene(
         size_px[0], size_px[1], rng.choice(SKIES), ground, rng.random() < 0.5, tuple(groups)
     )
+
+
+def _fit_together(groups: list[Group], width_px: int) -> bool:
+    """A group that fills the card is in its middle; two groups are told apart by kind or colour,
+    and have room beside each other."""
+    if any(g.count * _THING_PX >= width_px and g.place != "middle" for g in groups):
+        return False
+    if len(groups) < 2:
+        return True
+    one, other = groups
+    if (one.kind, one.colour) == (other.kind, other.colour):
+        return False
+    beside_middle = [group.count for group in groups if group.place != "middle"]
+    middle_taken = len(beside_middle) == 1
+    room_px = _THING_BESIDE_MIDDLE_PX if middle_taken else _THING_PX
+    if middle_taken and beside_middle[0] > 2:
+        return False
+    return one.count + other.count <= width_px // room_px
 
 
 def _any_group(rng: random.Random, ground: str, place: str) -> Group:
     kind = rng.choices(KINDS, _KIND_WEIGHTS[ground])[0]
     colour = rng.choices(COLOURS, _COLOUR_WEIGHTS.get(kind, (1,) * len(COLOURS)))[0]
     count = rng.choices((1, 2, 3), (66, 20, 14))[0]
-    # Three big houses do not fit beside anything else.
+    # Three big houses fit on no card.
     size = rng.choice(SIZES) if count == 1 else rng.choice(SIZES[:2])
     return Group(kind, colour, size, count, place)

@@ -1,6 +1,7 @@
 """Reads a postcard's sky, ground, mountains and things back from its pixels, with a small CNN.
 
     python -m demo_model.scorer DATA_FOLDER demo_model/scorer.safetensors     trains it
+        [--steps N] [--start WEIGHTS]
 
 It learns from rendered postcards, blurred and disturbed at random, and knows nothing of prompts or
 of the model it is used on. A postcard has three places; each holds a kind of thing or nothing.
@@ -189,9 +190,9 @@ def disturb(x: torch.Tensor, rng: random.Random, dice: torch.Generator) -> torch
     return x + torch.randn(x.shape, generator=dice) * rng.uniform(0, 4)
 
 
-def train(folder: Path, steps: int) -> Reader:
+def train(folder: Path, steps: int, start: Path | None) -> Reader:
     torch.manual_seed(2)
-    reader = Reader()
+    reader = load(start).train() if start else Reader()
     optimizer = torch.optim.AdamW(reader.parameters(), 2e-3, weight_decay=0.02, fused=True)
     cards = [dataset.load(folder, size_px) for size_px in PICTURE_SIZES_PX]
     total = 0.0
@@ -219,10 +220,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("path", type=Path)
     parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--start", type=Path, help="weights to go on from")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    reader = train(arguments.data, arguments.steps)
+    reader = train(arguments.data, arguments.steps, arguments.start)
     stored = {name: value.half() if value.is_floating_point() else value
               for name, value in reader.state_dict().items()}  # fmt: skip
     save_file(stored, arguments.path)

@@ -1,7 +1,7 @@
 """Train the transformer and both text encoders together, on latents of rendered postcards.
 
     python -m demo_model.train DATA_FOLDER latents.npz RUN_FOLDER [--steps N] [--workers N]
-        [--start PIPELINE_FOLDER]
+        [--start PIPELINE_FOLDER] [--peak-rate RATE]
 
 Needs RUN_FOLDER/text.pt (`train_text`). Goes on from RUN_FOLDER/checkpoint.pt if there is one.
 `--steps` may differ from run to run; the learning rate follows the latest. Each worker is a process
@@ -224,10 +224,11 @@ class Trainer:
         shared_updates: SharedUpdates,
         rank: int,
         start: Path | None,
+        peak_rate: float,
     ) -> None:
         torch.manual_seed(0)
         self.shared, self.rank = shared, rank
-        self.sets, self.run, self.steps = sets, run, steps
+        self.sets, self.run, self.steps, self.peak_rate = sets, run, steps, peak_rate
         self.tokenizer = build_tokenizer()
         self.painter = Painter()
         self.painter.load_text(run / "text.pt")
@@ -246,7 +247,7 @@ class Trainer:
             {"params": [p for p in rest if p.ndim <= 1], "weight_decay": 0.0, "share": 1.0},
             {"params": text, "weight_decay": 0.0, "share": TEXT_SHARE},
         ]
-        self.optimizer = torch.optim.AdamW(groups, PEAK_RATE, betas=(0.9, 0.99), fused=True)
+        self.optimizer = torch.optim.AdamW(groups, peak_rate, betas=(0.9, 0.99), fused=True)
         self.step = 0
         path = run / "checkpoint.pt"
         if path.exists():
@@ -293,7 +294,7 @@ class Trainer:
         weight = 1 + OBJECT_WEIGHT * sure * source.weights[picks].float()[:, None]
         error = (velocity - (noise - clean)).square() * (weight / weight.mean())
         loss = error.mean()
-        rate = learning_rate(self.step, self.steps, PEAK_RATE, 200, DECAY_SHARE)
+        rate = learning_rate(self.step, self.steps, self.peak_rate, 200, DECAY_SHARE)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         torch.autograd.backward(loss)
@@ -316,6 +317,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12000)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--start", type=Path, help="a pipeline whose transformer to start from")
+    parser.add_argument("--peak-rate", type=float, default=PEAK_RATE)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--save-every-s", type=float, default=240)
     arguments = parser.parse_args()
@@ -350,7 +352,14 @@ def _work(
 ) -> None:
     """One worker's run to the last step; the first worker also writes log and checkpoints."""
     trainer = Trainer(
-        sets, arguments.run, arguments.steps, shared, shared_updates, rank, arguments.start
+        sets,
+        arguments.run,
+        arguments.steps,
+        shared,
+        shared_updates,
+        rank,
+        arguments.start,
+        arguments.peak_rate,
     )
     first = rank == 0
     if not first:

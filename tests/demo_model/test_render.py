@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from demo_model.captions import describe, parse
-from demo_model.layout import as_drawn
+from demo_model.layout import HALF_TILE_PX, TILE_PX, as_drawn, lay_out
 from demo_model.render import render, render_with_layout
-from demo_model.scene import PICTURE_SIZES_PX, PLACES, SIZES, is_held_out, sample_scene
+from demo_model.scene import KINDS, PICTURE_SIZES_PX, PLACES, SIZES, is_held_out, sample_scene
 
 
 @pytest.mark.parametrize("size_px", PICTURE_SIZES_PX)
@@ -42,18 +42,34 @@ def test_things_stand_inside_the_card_in_the_order_of_their_places() -> None:
 
 def test_a_size_is_the_one_that_a_thing_came_out_with() -> None:
     rng = random.Random(4)
-    heights: dict[tuple[str, int], dict[str, list[float]]] = {}
+    heights: dict[tuple[str, str], set[float]] = {}
+    shrunk = 0
     for number in range(150):
         scene = sample_scene(rng, held_out=False, size_px=(192, 320))
         _, layout = render_with_layout(scene, number)
         drawn = as_drawn(scene, layout)
+        shrunk += drawn != scene
         for thing in layout.placed:
-            group = drawn.groups[scene.groups.index(thing.group)]
-            of_size = heights.setdefault((group.kind, group.count), {})
-            of_size.setdefault(group.size, []).append(thing.spot.height)
-    for of_size in heights.values():
-        ordered = [of_size[size] for size in SIZES if size in of_size]
-        assert all(max(a) < min(b) for a, b in pairwise(ordered))
+            group = next(group for group in drawn.groups if group.place == thing.group.place)
+            heights.setdefault((group.kind, group.size), set()).add(thing.spot.height)
+    assert shrunk  # some had no room in the size that was asked for
+    assert all(len(of_size) == 1 for of_size in heights.values())
+    for kind in KINDS:
+        of_kind = [min(heights[kind, size]) for size in SIZES]
+        assert of_kind == sorted(set(of_kind))
+
+
+@pytest.mark.parametrize("size_px", PICTURE_SIZES_PX)
+def test_every_scene_has_room_on_the_grid_and_nothing_touches(size_px: tuple[int, int]) -> None:
+    rng = random.Random(5)
+    for _ in range(3000):
+        layout = lay_out(sample_scene(rng, held_out=False, size_px=size_px), rng)
+        assert layout.horizon_px % TILE_PX == 0
+        boxes = sorted(thing.box_px for thing in layout.placed)
+        assert all(left[2] < right[0] for left, right in pairwise(boxes))
+        for thing in layout.placed:
+            assert thing.spot.base % TILE_PX == 0
+            assert thing.spot.x % HALF_TILE_PX == 0
 
 
 def test_a_caption_parses_back_to_what_it_says() -> None:
