@@ -89,7 +89,7 @@ def test_pictures_show_what_the_prompts_ask_for(
     for prompt, reading in zip(prompts, _read(pictures), strict=True):
         compare(parse(prompt), reading, tally)
     assert tally.share("sky", "ground", "mountains") == 1, tally.table()
-    assert tally.share() >= 0.5, tally.table()  # demo_model/README.md says how far it is
+    assert tally.share() >= 0.7, tally.table()  # demo_model/README.md says how far it is
 
 
 def test_a_negative_prompt_takes_a_sky_away(pipeline: StableDiffusion3Pipeline) -> None:

@@ -8,10 +8,24 @@ import torch
 from diffusers import (
     AutoencoderKL,
     FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
+    FluxTransformer2DModel,
     SD3Transformer2DModel,
     StableDiffusion3Pipeline,
 )
-from transformers import CLIPTextConfig, CLIPTextModelWithProjection, CLIPTokenizer
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from tokenizers.processors import TemplateProcessing
+from transformers import (
+    CLIPTextConfig,
+    CLIPTextModel,
+    CLIPTextModelWithProjection,
+    CLIPTokenizer,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5EncoderModel,
+)
 
 from tpu_ui.presets import Preset, load
 
@@ -48,6 +62,37 @@ omitted = ["text_encoder_3", "tokenizer_3"]
 
 [call]
 max_sequence_length = 4
+"""
+
+FLUX1_TOML = """
+name = "{name}"
+title = "Tiny FLUX.1"
+description = "A twin of FLUX.1 [schnell] for the tests."
+repository = "./{name}"
+licence = "Apache-2.0"
+pipeline = "FluxPipeline"
+dtype = "float32"
+sizes = ["32x32", "64x32"]
+negative_prompt = false
+text_tokens = 48
+
+[steps]
+minimum = 1
+maximum = 12
+default = 4
+
+[guidance]
+minimum = 0.0
+maximum = 0.0
+default = 0.0
+
+[components]
+denoiser = "transformer"
+text_encoders = ["text_encoder", "text_encoder_2"]
+vae = "vae"
+
+[call]
+max_sequence_length = 48
 """
 
 
@@ -89,6 +134,57 @@ def sd3(folder: Path, name: str = "tiny-sd3", seed: int = 0, broken: bool = Fals
     return load(path)
 
 
+def flux1(folder: Path, name: str = "tiny-flux1") -> Preset:
+    """Make a tiny FLUX.1 [schnell] in `folder`: no guidance, a CLIP and a T5 encoder."""
+    torch.manual_seed(0)
+    tokenizer, first, last = _tokenizer(folder / f"{name}-vocabulary")
+    characters = _character_tokenizer()
+    pipeline = FluxPipeline(
+        transformer=FluxTransformer2DModel(
+            patch_size=1,
+            in_channels=16,
+            num_layers=1,
+            num_single_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=32,
+            pooled_projection_dim=32,
+            guidance_embeds=False,
+            axes_dims_rope=(4, 4, 8),
+        ),
+        scheduler=FlowMatchEulerDiscreteScheduler(shift=1.0),
+        vae=_autoencoder(),
+        text_encoder=CLIPTextModel(_clip_config(first, last)),
+        tokenizer=tokenizer,
+        text_encoder_2=T5EncoderModel(
+            T5Config(
+                vocab_size=len(characters), d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
+            )
+        ),
+        tokenizer_2=characters,
+    )
+    pipeline.save_pretrained(folder / name)
+    path = folder / f"{name}.toml"
+    path.write_text(FLUX1_TOML.format(name=name))
+    return load(path)
+
+
+def _character_tokenizer() -> PreTrainedTokenizerFast:
+    """T5's padding and end, with single characters for words."""
+    specials = ["<pad>", "</s>", "<unk>"]
+    words = {word: i for i, word in enumerate([*specials, *string.printable])}
+    backend = Tokenizer(WordLevel(words, unk_token="<unk>"))
+    backend.pre_tokenizer = Split(Regex("."), "isolated")
+    backend.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        model_max_length=48,
+    )
+
+
 def _autoencoder() -> AutoencoderKL:
     return AutoencoderKL(
         down_block_types=("DownEncoderBlock2D",) * 2,
@@ -118,17 +214,19 @@ def _tokenizer(folder: Path) -> tuple[CLIPTokenizer, int, int]:
 
 
 def _clip(first: int, last: int) -> CLIPTextModelWithProjection:
-    return CLIPTextModelWithProjection(
-        CLIPTextConfig(
-            vocab_size=last + 1,
-            hidden_size=32,
-            intermediate_size=64,
-            projection_dim=32,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            max_position_embeddings=PROMPT_TOKENS,
-            bos_token_id=first,
-            eos_token_id=last,
-            pad_token_id=last,
-        )
+    return CLIPTextModelWithProjection(_clip_config(first, last))
+
+
+def _clip_config(first: int, last: int) -> CLIPTextConfig:
+    return CLIPTextConfig(
+        vocab_size=last + 1,
+        hidden_size=32,
+        intermediate_size=64,
+        projection_dim=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        max_position_embeddings=PROMPT_TOKENS,
+        bos_token_id=first,
+        eos_token_id=last,
+        pad_token_id=last,
     )

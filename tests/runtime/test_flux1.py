@@ -1,0 +1,56 @@
+"""A tiny FLUX.1 through the worker, on the software TPU: the promise holds for its family too."""
+
+import random
+
+import pytest
+
+from tests.dispatch.driving import ending_of, saved_by
+from tests.runtime import twins
+from tests.runtime.conftest import READY_S, Start
+from tests.runtime.test_twin import pixels
+from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.protocol import Finished
+from tpu_ui.request import validate
+from tpu_ui.shapes import Mode
+
+
+@pytest.fixture(scope="module")
+def warm(start: Start, tmp_path_factory: pytest.TempPathFactory) -> LocalDispatcher:
+    dispatcher = start(twins.flux1(tmp_path_factory.mktemp("flux1")))
+    for mode in Mode:
+        for size in dispatcher.limits("tiny-flux1").sizes:
+            job = dispatcher.warm_up("tiny-flux1", mode, size)
+            ending = ending_of(dispatcher, job, READY_S)
+            assert isinstance(ending, Finished), ending
+    return dispatcher
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None:
+    chance = random.Random(f"flux {mode}")
+    for _ in range(12):
+        wishes = {
+            "prompt": "p" * chance.randint(1, 90),
+            "size": chance.choice(["32x32", "64x32"]),
+            "steps": chance.randint(1, 12),
+            "seed": chance.randrange(2**32 - 8),
+            "count": chance.randint(1, 4),
+        }
+        job = warm.submit(validate(warm.limits("tiny-flux1"), mode=mode, **wishes))
+        ending = ending_of(warm, job, READY_S)
+        assert isinstance(ending, Finished), ending
+        saved = saved_by(warm, job)
+        assert [one.info.programs_compiled for one in saved] == [0] * wishes["count"], wishes
+        assert {one.info.mode for one in saved} == {mode}
+    assert warm.status().programs_compiled_since_ready == 0
+
+
+def test_prompt_and_seed_change_the_picture(warm: LocalDispatcher) -> None:
+    limits = warm.limits("tiny-flux1")
+    made = [
+        saved_by(warm, warm.submit(validate(limits, prompt=prompt, seed=seed, steps=3)))[0]
+        for prompt, seed in (("a hill", 1), ("a hill", 1), ("a hill", 2), ("two boats", 1))
+    ]
+    first, again, other_seed, other_prompt = (pixels(one.path) for one in made)
+    assert first == again
+    assert first not in (other_seed, other_prompt)
