@@ -19,12 +19,14 @@ Start = Callable[..., LocalDispatcher]
 ROOT = Path(__file__).parent.parent.parent
 
 APP = """
-import sys, threading
+import signal, sys, threading
 from pathlib import Path
 from tests.dispatch.driving import FAKE, ask, make_preset, wait_ready, wait_step
 from tpu_ui.dispatch.local import LocalDispatcher
 
 if __name__ == "__main__":
+    # A shell's background job ignores it, and so would what is started from there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder, description, prompt = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     dispatcher = LocalDispatcher(
         {"demo": make_preset(folder, description=description)},
