@@ -5,6 +5,7 @@ through `python app.py` and `gradio_client`, once as calls of the pipeline in a 
 which turns them into PIL images and stops there. Usage: python -m benchmarks.overhead [ROUNDS]
 """
 
+import itertools
 import json
 import statistics
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import httpx
 from gradio_client import Client
 
 from benchmarks.side import report
@@ -48,7 +50,7 @@ def bare_pipeline() -> None:
                 break
         size = preset.limits(Device.SOFTWARE_TPU).default_size
         with Modes(pipeline.transformer, opened.device, 2).running(Mode.COMPILED):
-            for line in ["warm-up", "warm-up", *iter(sys.stdin.readline, "")]:
+            for line in itertools.chain(["warm-up", "warm-up"], iter(sys.stdin.readline, "")):
                 began = time.monotonic()
                 for seed in range(IMAGES):
                     pipeline(
@@ -120,7 +122,7 @@ def wait_ready() -> Client:
             client = Client(f"http://127.0.0.1:{PORT}", verbose=False)
             if client.predict(api_name="/status")["sizes"]["256x256"]["state"] == "ready":
                 return client
-        except (OSError, ValueError):
+        except (httpx.TransportError, ValueError):  # it is not listening yet
             pass
         time.sleep(1)
     raise TimeoutError("the app was not ready in time")
