@@ -12,10 +12,11 @@ import math
 import random
 from dataclasses import dataclass, replace
 
+from demo_model.latents import BLOCK_PX
 from demo_model.objects import HEIGHT_OF_SIZE, WIDTH_OF_HEIGHT, Spot
 from demo_model.scene import SIZES, Group, Scene
 
-TILE_PX = 32  # a patch of 4 x 4 latents of 8 x 8 pixels
+TILE_PX = 4 * BLOCK_PX  # the transformer's patch: 4 x 4 latents
 HALF_TILE_PX = TILE_PX // 2
 PLACE_X = {"left": 0.25, "middle": 0.5, "right": 0.75}
 HORIZONS_PX = {256: (128, 160), 192: (96, 128), 320: (192, 224)}  # for each height of a card

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from demo_model.canvas import Array, Canvas, Colour, ellipse, mix
+from demo_model.latents import BLOCK_PX
 from demo_model.layout import HALF_TILE_PX, TILE_PX, Layout, Placed, lay_out, snap
 from demo_model.objects import COLOUR_RGB, PAINTERS, WIDTH_OF_HEIGHT, Light
 from demo_model.scene import PICTURE_SIZES_PX, Scene, sample_scene
@@ -98,10 +99,9 @@ def _paint_sky(canvas: Canvas, scene: Scene, layout: Layout, rng: random.Random)
 
 
 def _paint_stars(canvas: Canvas, horizon: float, rng: random.Random) -> None:
-    block, half = TILE_PX // 4, TILE_PX / 8
     for _ in range(int(canvas.width_px * horizon / 2200)):
-        x = snap(rng.uniform(0, canvas.width_px - block), block) + half
-        y = snap(horizon * 0.84 * rng.random() ** 1.3, block) + half
+        x = snap(rng.uniform(0, canvas.width_px - BLOCK_PX), BLOCK_PX) + BLOCK_PX / 2
+        y = snap(horizon * 0.84 * rng.random() ** 1.3, BLOCK_PX) + BLOCK_PX / 2
         canvas.glow(x, y, rng.choice((1.4, 1.9)), (255, 250, 222), 0.9)
 
 
@@ -193,7 +193,7 @@ def _paint_waves(
 ) -> None:
     for _ in range(9):
         x = snap(canvas.width_px * rng.random(), HALF_TILE_PX)
-        y = float(rng.randrange(int(horizon) + TILE_PX // 4, canvas.height_px, HALF_TILE_PX))
+        y = float(rng.randrange(int(horizon) + BLOCK_PX, canvas.height_px, HALF_TILE_PX))
         share = (y - horizon) / depth
         a, b = 22 * (0.6 + share), 1.6 + 1.6 * share
         window = (x - a - 3, y - b - 3, x + a + 3, y + b + 3)

@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from tests.dispatch.driving import ending_of, saved_by
 from tests.runtime import twins
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset
+from tpu_ui.protocol import Finished
+from tpu_ui.request import validate
 from tpu_ui.runtime.start import forget_shared_memory, shared_memory_name
+from tpu_ui.shapes import Mode
 
 READY_S = 240.0
 
@@ -47,6 +52,32 @@ def forget_programs(cache: Path) -> None:
     """Nothing of a test stays in shared memory."""
     for folder in (cache / "programs").glob("*"):
         forget_shared_memory(shared_memory_name(folder))
+
+
+def warm_all(dispatcher: LocalDispatcher, model: str) -> None:
+    """Every size of the model ready in every mode."""
+    for mode in Mode:
+        for size in dispatcher.limits(model).sizes:
+            ending = ending_of(dispatcher, dispatcher.warm_up(model, mode, size), READY_S)
+            assert isinstance(ending, Finished), ending
+
+
+def assert_compiles_nothing(
+    dispatcher: LocalDispatcher, model: str, mode: Mode, wishes: dict[str, Any]
+) -> None:
+    """The images that are wished for are made in `mode`, by programs that are there."""
+    job = dispatcher.submit(validate(dispatcher.limits(model), mode=mode, **wishes))
+    ending = ending_of(dispatcher, job, READY_S)
+    assert isinstance(ending, Finished), ending
+    saved = saved_by(dispatcher, job)
+    assert [one.info.programs_compiled for one in saved] == [0] * wishes["count"], wishes
+    assert {one.info.mode for one in saved} == {mode}
+    assert dispatcher.status().programs_compiled_since_ready == 0
+
+
+def pixels(path: Path) -> bytes:
+    with Image.open(path) as image:
+        return image.tobytes()
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,10 @@ import random
 
 import pytest
 
-from tests.dispatch.driving import ending_of, saved_by
+from tests.dispatch.driving import saved_by
 from tests.runtime import twins
-from tests.runtime.conftest import READY_S, Start
-from tests.runtime.test_twin import pixels
+from tests.runtime.conftest import Start, assert_compiles_nothing, pixels, warm_all
 from tpu_ui.dispatch.local import LocalDispatcher
-from tpu_ui.protocol import Finished
 from tpu_ui.request import validate
 from tpu_ui.shapes import Mode
 
@@ -17,11 +15,7 @@ from tpu_ui.shapes import Mode
 @pytest.fixture(scope="module")
 def warm(start: Start, tmp_path_factory: pytest.TempPathFactory) -> LocalDispatcher:
     dispatcher = start(twins.flux1(tmp_path_factory.mktemp("flux1")))
-    for mode in Mode:
-        for size in dispatcher.limits("tiny-flux1").sizes:
-            job = dispatcher.warm_up("tiny-flux1", mode, size)
-            ending = ending_of(dispatcher, job, READY_S)
-            assert isinstance(ending, Finished), ending
+    warm_all(dispatcher, "tiny-flux1")
     return dispatcher
 
 
@@ -36,13 +30,7 @@ def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None
             "seed": chance.randrange(2**32 - 8),
             "count": chance.randint(1, 4),
         }
-        job = warm.submit(validate(warm.limits("tiny-flux1"), mode=mode, **wishes))
-        ending = ending_of(warm, job, READY_S)
-        assert isinstance(ending, Finished), ending
-        saved = saved_by(warm, job)
-        assert [one.info.programs_compiled for one in saved] == [0] * wishes["count"], wishes
-        assert {one.info.mode for one in saved} == {mode}
-    assert warm.status().programs_compiled_since_ready == 0
+        assert_compiles_nothing(warm, "tiny-flux1", mode, wishes)
 
 
 def test_prompt_and_seed_change_the_picture(warm: LocalDispatcher) -> None:

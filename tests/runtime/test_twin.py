@@ -8,14 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from tests.dispatch.driving import all_updates, ending_of, saved_by, wait_for, wait_step
 from tests.runtime import twins
-from tests.runtime.conftest import READY_S, Start, forget_programs
+from tests.runtime.conftest import (
+    READY_S,
+    Start,
+    assert_compiles_nothing,
+    forget_programs,
+    pixels,
+    warm_all,
+)
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset, load
-from tpu_ui.protocol import Failed, Finished, Loading, Warming
+from tpu_ui.protocol import Failed, Loading, Warming
 from tpu_ui.request import validate
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
 
@@ -32,18 +38,10 @@ def warm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def warm(start: Start, tiny_sd3: Preset, warm_cache: Path) -> Iterator[LocalDispatcher]:
     """Both sizes of the twin ready in all three modes."""
     dispatcher = start(tiny_sd3, cache=warm_cache)
-    warm_all(dispatcher)
+    warm_all(dispatcher, "tiny-sd3")
     assert dispatcher.status().programs_compiled > 0
     yield dispatcher
     forget_programs(warm_cache)
-
-
-def warm_all(dispatcher: LocalDispatcher) -> None:
-    for mode in Mode:
-        for size in (SQUARE, WIDE):
-            job = dispatcher.warm_up("tiny-sd3", mode, size)
-            ending = ending_of(dispatcher, job, READY_S)
-            assert isinstance(ending, Finished), ending
 
 
 def wish(dispatcher: LocalDispatcher, **wishes: object) -> str:
@@ -69,22 +67,14 @@ def random_wish(chance: random.Random) -> dict[str, object]:
 def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None:
     chance = random.Random(f"zero {mode}")
     for _ in range(12):
-        wishes = random_wish(chance)
-        job = wish(warm, mode=mode, **wishes)
-        ending = ending_of(warm, job, READY_S)
-        assert isinstance(ending, Finished), ending
-        saved = saved_by(warm, job)
-        assert len(saved) == wishes["count"]
-        assert [one.info.programs_compiled for one in saved] == [0] * len(saved), wishes
-        assert {one.info.mode for one in saved} == {mode}
-    assert warm.status().programs_compiled_since_ready == 0
+        assert_compiles_nothing(warm, "tiny-sd3", mode, random_wish(chance))
 
 
 def test_second_start_compiles_nothing(
     warm: LocalDispatcher, warm_cache: Path, start: Start, tiny_sd3: Preset
 ) -> None:
     again = start(tiny_sd3, cache=warm_cache)
-    warm_all(again)
+    warm_all(again, "tiny-sd3")
     (saved,) = saved_by(again, wish(again, mode="compiled"))
     assert again.status().programs_compiled == 0
     (first,) = saved_by(warm, wish(warm, mode="compiled"))
@@ -209,11 +199,6 @@ def test_preset_that_does_not_fit_its_model_is_told(
     assert field in status.detail
     assert remedy in status.detail
     assert str(folder) not in status.detail
-
-
-def pixels(path: object) -> bytes:
-    with Image.open(str(path)) as image:
-        return image.tobytes()
 
 
 def test_model_that_is_not_compiled_is_an_error_and_not_another_mode(

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from diffusers import (
     AutoencoderKL,
+    DiffusionPipeline,
     FlowMatchEulerDiscreteScheduler,
     FluxPipeline,
     FluxTransformer2DModel,
@@ -128,10 +129,7 @@ def sd3(folder: Path, name: str = "tiny-sd3", seed: int = 0, broken: bool = Fals
         tokenizer_2=tokenizer,
         tokenizer_3=None,
     )
-    pipeline.save_pretrained(folder / name)
-    path = folder / f"{name}.toml"
-    path.write_text(SD3_TOML.format(name=name))
-    return load(path)
+    return _saved(pipeline, folder, name, SD3_TOML)
 
 
 def flux1(folder: Path, name: str = "tiny-flux1") -> Preset:
@@ -163,9 +161,13 @@ def flux1(folder: Path, name: str = "tiny-flux1") -> Preset:
         ),
         tokenizer_2=characters,
     )
+    return _saved(pipeline, folder, name, FLUX1_TOML)
+
+
+def _saved(pipeline: DiffusionPipeline, folder: Path, name: str, toml: str) -> Preset:
     pipeline.save_pretrained(folder / name)
     path = folder / f"{name}.toml"
-    path.write_text(FLUX1_TOML.format(name=name))
+    path.write_text(toml.format(name=name))
     return load(path)
 
 
