@@ -1,7 +1,11 @@
 """Words for scenes: captions in varied wording, and reading a caption back.
 
-Knows scenes and English, nothing of pixels. A caption may leave anything unsaid; what it says is a
-`Wanted`, and `parse(caption)` gives the same `Wanted` that `describe` returned with it.
+Knows scenes and English, nothing of pixels. What a caption says is a `Wanted`, and `parse(caption)`
+gives the same `Wanted` that `describe` returned with it. Sky, ground and mountains may be left
+unsaid, and then anything may be there. What is left unsaid of a thing has one meaning, so that a
+small model draws one answer and not several over each other: a thing is medium and of its kind's own
+colour; alone it is in the middle; two groups are on the left and on the right, in the order of
+mention, and where one of them is said to be on a side, the other is on the other side.
 """
 
 from __future__ import annotations
@@ -51,6 +55,15 @@ KIND_WORDS: dict[str, tuple[str, ...]] = {
     "cactus": ("cactus",),
     "sheep": ("sheep",),
 }
+OWN_COLOUR = {
+    "house": "red",
+    "tree": "green",
+    "boat": "white",
+    "balloon": "orange",
+    "lighthouse": "red",
+    "cactus": "green",
+    "sheep": "white",
+}
 PLURALS = {"cactus": "cacti", "sheep": "sheep"}
 OPENINGS = ("", "", "", "a postcard of ", "a picture of ", "a drawing of ", "an image of ")
 # Words that mean nothing here, so that a word the model does not know does it no harm.
@@ -85,10 +98,7 @@ class Wanted:
 def describe(scene: Scene, rng: random.Random) -> tuple[str, Wanted]:
     """A random caption of the scene, and what it says."""
     mountains_said = rng.random() < (0.62 if scene.mountains else 0.14)
-    groups = list(scene.groups)
-    if groups and rng.random() < 0.07:
-        groups.remove(rng.choice(groups))
-    relation, wanted, body = _objects(groups, rng)
+    relation, wanted, body = _objects(list(scene.groups), rng)
     parts: list[str] = []
     sky = scene.sky if rng.random() < 0.8 else None
     ground = scene.ground if rng.random() < 0.8 else None
@@ -128,8 +138,9 @@ def _filler(rng: random.Random) -> str:
 
 
 def _objects(groups: list[Group], rng: random.Random) -> tuple[bool, list[WantedGroup], str]:
-    """Whether a relation is said, what is wanted, and the words."""
-    if len(groups) == 2 and rng.random() < 0.35:
+    """Whether a relation is said, what is wanted, and the words; groups from left to right."""
+    two_sides = [group.place for group in groups] == ["left", "right"]
+    if two_sides and rng.random() < 0.5:
         first, second = groups
         one, one_words = _one(first, rng, place=None)
         two, two_words = _one(second, rng, place=None)
@@ -138,11 +149,16 @@ def _objects(groups: list[Group], rng: random.Random) -> tuple[bool, list[Wanted
             return True, [_at(one, "L"), _at(two, "R")], f"{one_words} {link} {two_words}"
         link = rng.choice(("right of", "to the right of", "on the right of"))
         return True, [_at(two, "R"), _at(one, "L")], f"{two_words} {link} {one_words}"
-    rng.shuffle(groups)
+    unsaid: set[str] = set()
+    if len(groups) == 1 and rng.random() < 0.5:
+        unsaid = {"middle"}
+    elif two_sides:
+        unsaid = rng.choice((set(), {"left"}, {"right"}, {"left", "right"}))
+    if len(unsaid) < 2:
+        rng.shuffle(groups)
     wanted, words = [], []
     for group in groups:
-        place = group.place if rng.random() < 0.62 else None
-        one, text = _one(group, rng, place)
+        one, text = _one(group, rng, None if group.place in unsaid else group.place)
         wanted.append(one)
         words.append(text)
     return False, wanted, rng.choice((" and ", " and ", ", ")).join(words)
@@ -153,8 +169,9 @@ def _at(group: WantedGroup, place: str) -> WantedGroup:
 
 
 def _one(group: Group, rng: random.Random, place: str | None) -> tuple[WantedGroup, str]:
-    said_size = group.size if group.size in SIZE_WORDS and rng.random() < 0.7 else None
-    colour = group.colour if rng.random() < 0.88 else None
+    said_size = group.size if group.size in SIZE_WORDS else None
+    own_colour = group.colour == OWN_COLOUR[group.kind]
+    colour = None if own_colour and rng.random() < 0.5 else group.colour
     words = [rng.choice(SIZE_WORDS[said_size])] if said_size else []
     words += [colour] if colour else []
     kind = rng.choice(KIND_WORDS[group.kind])

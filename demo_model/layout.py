@@ -1,15 +1,15 @@
-"""Where things go on a postcard: horizon, feet and heights, from a scene and a random source.
+"""Where things go on a postcard: horizon, feet and heights, all of it said by the scene.
 
 Knows sizes in pixels, nothing of colours. The same layout tells the renderer where to paint, the
 trainer which parts matter and the scorer what is where. Feet and horizons stand on a grid of tiles,
 each one token of the transformer, and heights are three for each kind: a thing is made of the same
-few tiles wherever it stands, which lets a small model draw it crisply.
+few tiles wherever it stands, which lets a small model draw it crisply. Nothing is left to chance,
+or the model would draw several layouts over each other.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import dataclass, replace
 
 from demo_model.latents import BLOCK_PX
@@ -19,7 +19,9 @@ from demo_model.scene import SIZES, Group, Scene
 TILE_PX = 4 * BLOCK_PX  # the transformer's patch: 4 x 4 latents
 HALF_TILE_PX = TILE_PX // 2
 PLACE_X = {"left": 0.25, "middle": 0.5, "right": 0.75}
-HORIZONS_PX = {256: (128, 160), 192: (96, 128), 320: (192, 224)}  # for each height of a card
+# For each height of a card: on meadow and snow, and by the sea and in the desert.
+HORIZONS_PX = {256: (128, 160), 192: (96, 128), 320: (192, 224)}
+_LOW_GROUNDS = ("sea", "desert")
 _HEIGHT_PX = {"small": 46.0, "medium": 68.0, "big": 96.0}
 _MARGIN_PX = 5.0
 _GAP_PX = 6.0
@@ -61,13 +63,13 @@ def snap_up(value: float, grid_px: int) -> float:
     return math.ceil(value / grid_px) * float(grid_px)
 
 
-def lay_out(scene: Scene, rng: random.Random) -> Layout:
+def lay_out(scene: Scene) -> Layout:
     """Find room for all groups; where there is none, the biggest becomes a size smaller.
 
     Raises:
         ValueError: not even small things have room; `sample_scene` makes no such scene.
     """
-    horizon_px = float(rng.choice(HORIZONS_PX[scene.height_px]))
+    horizon_px = float(HORIZONS_PX[scene.height_px][scene.ground in _LOW_GROUNDS])
     groups = list(scene.groups)
     while (columns := _columns(groups, scene.width_px)) is None:
         biggest = max(range(len(groups)), key=lambda n: SIZES.index(groups[n].size))
@@ -77,7 +79,7 @@ def lay_out(scene: Scene, rng: random.Random) -> Layout:
         groups[biggest] = replace(groups[biggest], size=smaller)
     placed = []
     for group, xs in zip(groups, columns, strict=True):
-        base = _base(scene, group, horizon_px, rng)
+        base = _base(scene, group, horizon_px)
         placed += [Placed(group, Spot(x, base, height_px(group))) for x in xs]
     return Layout(horizon_px, tuple(sorted(placed, key=lambda thing: thing.spot.base)))
 
@@ -145,13 +147,9 @@ def _width_and_step(group: Group) -> tuple[float, float]:
     return width, snap_up(width + _GAP_PX, HALF_TILE_PX)
 
 
-def _base(scene: Scene, group: Group, horizon_px: float, rng: random.Random) -> float:
-    """Small things stand far away, big ones near; balloons hang in the sky."""
+def _base(scene: Scene, group: Group, horizon_px: float) -> float:
+    """Small things stand far away, the others near; balloons hang in the sky."""
     if group.kind == "balloon":
-        highest = snap_up(height_px(group) + 6, TILE_PX)
-        lower = highest + TILE_PX
-        return rng.choice((highest, lower)) if lower < horizon_px else highest
+        return snap_up(height_px(group) + 6, TILE_PX)
     rows = [horizon_px + TILE_PX * n for n in (1, 2) if horizon_px + TILE_PX * n < scene.height_px]
-    if group.size == "small":
-        return rows[0]
-    return rows[-1] if group.size == "big" else rng.choice(rows)
+    return rows[0] if group.size == "small" else rows[-1]

@@ -53,7 +53,7 @@ def render(scene: Scene, seed: int) -> NDArray[np.uint8]:
 
 def render_with_layout(scene: Scene, seed: int) -> tuple[NDArray[np.uint8], Layout]:
     rng = random.Random(seed)
-    layout = lay_out(scene, rng)
+    layout = lay_out(scene)
     canvas = Canvas(scene.width_px, scene.height_px)
     _paint_sky(canvas, scene, layout, rng)
     if scene.mountains:

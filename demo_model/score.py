@@ -109,7 +109,7 @@ def held_out_prompts(count: int, size_px: tuple[int, int]) -> list[tuple[str, Wa
     prompts: list[tuple[str, Wanted]] = []
     while len(prompts) < count:
         scene = sample_scene(rng, held_out=True, size_px=size_px)
-        caption, wanted = describe(as_drawn(scene, lay_out(scene, rng)), rng)
+        caption, wanted = describe(as_drawn(scene, lay_out(scene)), rng)
         if wanted.groups and len(caption.replace(",", " ,").split()) <= 28:
             assert parse(caption) == wanted
             prompts.append((caption, wanted))

@@ -63,7 +63,7 @@ def test_a_size_is_the_one_that_a_thing_came_out_with() -> None:
 def test_every_scene_has_room_on_the_grid_and_nothing_touches(size_px: tuple[int, int]) -> None:
     rng = random.Random(5)
     for _ in range(3000):
-        layout = lay_out(sample_scene(rng, held_out=False, size_px=size_px), rng)
+        layout = lay_out(sample_scene(rng, held_out=False, size_px=size_px))
         assert layout.horizon_px % TILE_PX == 0
         boxes = sorted(thing.box_px for thing in layout.placed)
         assert all(left[2] < right[0] for left, right in pairwise(boxes))
