@@ -3,8 +3,8 @@
 Knows scenes and English, nothing of pixels. What a caption says is a `Wanted`, and `parse(caption)`
 gives the same `Wanted` that `describe` returned with it. Sky, ground and mountains may be left
 unsaid, and then anything may be there. What is left unsaid of a thing has one meaning, so that a
-small model draws one answer and not several over each other: a thing is medium and of its kind's own
-colour; alone it is in the middle; two groups are on the left and on the right, in the order of
+small model draws one answer and not several over each other: a thing is medium and has its kind's
+own colour; alone it is in the middle; two groups are on the left and on the right, in the order of
 mention, and where one of them is said to be on a side, the other is on the other side.
 """
 

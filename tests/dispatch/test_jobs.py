@@ -5,7 +5,7 @@ import threading
 from tests.dispatch.driving import COMPILED, SQUARE, in_time
 from tpu_ui.dispatch.interface import Queued
 from tpu_ui.dispatch.jobs import Job, JobBook, Target, worst
-from tpu_ui.protocol import Cancelled, Failed, Finished
+from tpu_ui.protocol import Cancelled, Failed, Finished, Stepped
 
 TARGET = Target("demo", COMPILED, SQUARE)
 
@@ -41,6 +41,24 @@ def test_listener_hears_what_comes_while_it_waits() -> None:
     job = Job(TARGET)
     threading.Timer(0.05, job.record, [Finished(job.id)]).start()
     assert in_time(lambda: list(job.follow())) == [Finished(job.id)]
+
+
+def test_paced_listener_hears_the_newest_step_and_all_else_at_once() -> None:
+    job = Job(TARGET)
+    first, other = Queued(job.id, 0), Queued(job.id, 1)
+    for update in (first, stepped(job, 1), stepped(job, 2), other, stepped(job, 3)):
+        job.record(update)
+    listener = job.follow(pace_s=30.0)
+    heard = [next(listener) for _ in range(3)]
+    assert heard == [first, other, stepped(job, 3)]
+    job.record(stepped(job, 4))
+    threading.Timer(0.05, job.record, [Finished(job.id)]).start()
+    assert in_time(lambda: list(listener)) == [Finished(job.id)], "it waited, or told step 4"
+    assert len(list(job.follow())) == 7, "without a pace nothing is left out"
+
+
+def stepped(job: Job, step: int) -> Stepped:
+    return Stepped(job.id, 1, 1, step, 30, None)
 
 
 def test_ids_cannot_be_guessed() -> None:

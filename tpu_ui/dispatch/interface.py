@@ -99,10 +99,12 @@ class Dispatcher(Protocol):
     def warm_up(self, model: str, mode: Mode, size: ImageSize) -> str:
         """Queue a warm-up; returns the job's id."""
 
-    def updates(self, job: str) -> Iterator[Update]:
+    def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
         """All updates of a job from its beginning, as they come; ends after the job's ending.
 
-        Several listeners may follow one job. Raises KeyError for an unknown job.
+        With a pace, steps come at most once in so many seconds and overtaken ones are left out;
+        nothing else is held back or left out. Several listeners may follow one job. Raises KeyError
+        for an unknown job.
         """
 
     def cancel(self, job: str) -> CancelResult:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tpu_ui.dispatch.interface import Update
-from tpu_ui.protocol import Cancelled, Ending, Failed
+from tpu_ui.protocol import Cancelled, Ending, Failed, Stepped
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import ImageSize, Mode
 
@@ -65,18 +65,38 @@ class Job:
             self._changed.notify_all()
             return True
 
-    def follow(self) -> Iterator[Update]:
-        """All updates from the first, as they come; ends after the ending."""
-        seen = 0
+    def follow(self, pace_s: float = 0.0) -> Iterator[Update]:
+        """All updates from the first, as they come; ends after the ending.
+
+        With a pace, only the newest step is told, and the next one no sooner than so many seconds
+        later; what is not a step is told at once.
+        """
+        seen, quiet_until_s = 0, 0.0
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: len(self._log) > seen, timeout=WAIT_S)  # noqa: B023
-                fresh = self._log[seen:]
+            fresh = self._news(seen, quiet_until_s)
             seen += len(fresh)
-            for update in fresh:
+            for number, update in enumerate(fresh, start=1):
+                if pace_s and isinstance(update, Stepped):
+                    if number < len(fresh):
+                        continue
+                    quiet_until_s = time.monotonic() + pace_s
                 yield update
                 if isinstance(update, Ending):
                     return
+
+    def _news(self, seen: int, quiet_until_s: float) -> list[Update]:
+        """What came after the first `seen` updates, none after a while. Before `quiet_until_s`,
+        steps alone are no news."""
+
+        def steps_alone() -> bool:
+            return all(isinstance(update, Stepped) for update in self._log[seen:])
+
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._log) > seen, timeout=WAIT_S)
+            left_s = quiet_until_s - time.monotonic()
+            if left_s > 0:
+                self._changed.wait_for(lambda: not steps_alone(), timeout=left_s)
+            return self._log[seen:]
 
 
 def worst(parts: list[Ending]) -> Ending:

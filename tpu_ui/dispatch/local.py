@@ -91,11 +91,11 @@ class LocalDispatcher:
         target = Target(model, check_mode(limits, mode), check_size(limits, size))
         return self._pool.warm_up(target).id
 
-    def updates(self, job: str) -> Iterator[Update]:
+    def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
         found = self._pool.jobs.get(job)
         if found is None:
             raise KeyError(job)
-        return found.follow()
+        return found.follow(pace_s)
 
     def cancel(self, job: str) -> CancelResult:
         state, found, workers = self._pool.cancel(job)

@@ -31,7 +31,7 @@ from tpu_ui.ui import strip
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
-from tpu_ui.ui.launch import JOB_CONCURRENCY_ID, JOB_LISTENERS
+from tpu_ui.ui.launch import JOB_CONCURRENCY_ID, JOB_LISTENERS, PROGRESS_S
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
 GeneratedSoFar = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -75,8 +75,9 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
         """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
 
         size is "WIDTHxHEIGHT". A seed of null or -1 is drawn; more images get the seeds after it.
-        While the job goes on, info holds one dict with "job" (for /cancel), "state" and progress,
-        and images holds what is done; the first such answer comes at once.
+        While the job goes on, info holds one dict with "job" (for /cancel), "state" and progress;
+        the first such answer comes at once. images then is empty, or holds the one picture that is
+        just done, when more are to come.
         """
         form = Form(
             prompt=prompt,
@@ -91,17 +92,22 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             count=count,
         )
         with said_plainly(escape=False):
-            job = dispatcher.submit(to_request(dispatcher, form))
+            request = to_request(dispatcher, form)
+            job = dispatcher.submit(request)
             yield [], [{"job": job, "state": "queued"}]
             images: list[dict[str, Any]] = []
             infos: list[dict[str, Any]] = []
-            for update in dispatcher.updates(job):
+            for update in dispatcher.updates(job, PROGRESS_S):
                 _raise_if_lost(update)
                 if isinstance(update, ImageSaved):
                     images.append(_file(update.path))
                     infos.append(update.info.to_dict())
+                    # Clients fetch every file of every answer: each picture goes out once on the
+                    # way, and once at the end.
+                    if update.image < request.count:
+                        yield images[-1:], [progress_dict(update)]
                 elif not isinstance(update, Finished):
-                    yield images, [progress_dict(update)]
+                    yield [], [progress_dict(update)]
             yield images, infos
 
     return generate
@@ -122,7 +128,7 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
             what = {"model": limits.model, "mode": in_mode.value, "size": str(wanted)}
             last = {"job": job, "state": "queued", **what}
             yield last
-            for update in dispatcher.updates(job):
+            for update in dispatcher.updates(job, PROGRESS_S):
                 _raise_if_lost(update)
                 if not isinstance(update, Finished):
                     last = {**progress_dict(update), **what}

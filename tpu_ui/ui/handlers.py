@@ -21,6 +21,7 @@ from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
+from tpu_ui.ui.launch import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
 
 Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
@@ -141,7 +142,7 @@ class Handlers:
         """A job's updates as outputs, to its ending. Raises TpuUiError if it failed."""
         saved: list[ImageSaved] = []
         warmed: view.Progress | None = None  # a warm-up's last words: what is ready, what it took
-        for update in self._dispatcher.updates(job):
+        for update in self._dispatcher.updates(job, PROGRESS_S):
             now = view.progress(update)
             if isinstance(update, Warmed):
                 warmed = replace(now, running=False)

@@ -15,6 +15,10 @@ import gradio as gr
 JOB_CONCURRENCY_ID = "device"
 JOB_LISTENERS = 96
 
+# Each answer that is streamed costs server, client and page some milliseconds, on two cores beside
+# the worker's: as many as an eye follows, not as many as there are steps.
+PROGRESS_S = 0.25
+
 # A listener occupies a thread while it waits. Status, cancel and file handlers need some too.
 MAX_THREADS = JOB_LISTENERS + 40
 
