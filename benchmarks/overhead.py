@@ -37,6 +37,7 @@ def bare_pipeline() -> None:
         opened = device.open_device("software-tpu")
         import torch  # noqa: PLC0415
 
+        from tpu_ui.runtime.compiled import CompiledPart  # noqa: PLC0415
         from tpu_ui.runtime.modes import Modes  # noqa: PLC0415
         from tpu_ui.runtime.placement import load_pipeline  # noqa: PLC0415
 
@@ -49,7 +50,10 @@ def bare_pipeline() -> None:
                 pipeline = end.value
                 break
         size = preset.limits(Device.SOFTWARE_TPU).default_size
-        with Modes(pipeline.transformer, opened.device, 2).running(Mode.COMPILED):
+        parts = [
+            CompiledPart(part, "", None) for part in (pipeline.transformer, pipeline.vae.decoder)
+        ]
+        with Modes(parts, opened.device).running(Mode.COMPILED):
             for line in itertools.chain(["warm-up", "warm-up"], iter(sys.stdin.readline, "")):
                 began = time.monotonic()
                 for seed in range(IMAGES):

@@ -204,7 +204,7 @@ def test_preset_that_does_not_fit_its_model_is_told(
 def test_model_that_is_not_compiled_is_an_error_and_not_another_mode(
     start: Start, tiny_sd3: Preset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # left to itself, torch would run eager
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")  # left to itself, torch would run eager
     dispatcher = start(tiny_sd3)
     ending = ending_of(dispatcher, wish(dispatcher, mode="compiled"), READY_S)
     assert isinstance(ending, Failed)

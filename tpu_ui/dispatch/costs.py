@@ -6,12 +6,12 @@ log and goes on without.
 
 import json
 import logging
-import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpu_ui.dispatch.jobs import Target
+from tpu_ui.folders import write_whole
 from tpu_ui.shapes import Device
 
 FILE_NAME = "warmup-costs.json"
@@ -50,7 +50,7 @@ class Costs:
                 for key, cost in sorted(costs.items())
             }
             try:
-                self._write(json.dumps(table, indent=1))
+                write_whole(self._path, json.dumps(table, indent=1).encode())
             except OSError as error:
                 log.warning("the costs of warm-ups cannot be kept: %s", error.strerror)
 
@@ -64,15 +64,6 @@ class Costs:
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 log.warning("%s cannot be read and is left out: %r", FILE_NAME, error)
         return self._costs
-
-    def _write(self, text: str) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        try:
-            fresh.write_text(text, "utf-8")
-            fresh.replace(self._path)
-        finally:
-            fresh.unlink(missing_ok=True)
 
 
 def _key(target: Target, device: Device, chip: str) -> str:

@@ -1,7 +1,6 @@
 """Pictures on disk: one PNG an image, with what made it inside. Knows nothing of jobs' states."""
 
 import logging
-import os
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from PIL import Image
 
 from tpu_ui.dispatch.interface import ImageSaved
 from tpu_ui.errors import BrokenImageError
+from tpu_ui.folders import write_whole
 from tpu_ui.metadata import ImageInfo, encode_png
 from tpu_ui.protocol import ImageMade
 from tpu_ui.shapes import ImageSize
@@ -33,9 +33,8 @@ def save(made: ImageMade, asked: ImageSize, queue_s: float, outputs: Path) -> Im
     pixels = Image.frombytes("RGB", (width_px, height_px), made.rgb)
     # The date of the person at the machine, for a folder they look into.
     folder = outputs / datetime.now().astimezone().date().isoformat()
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{made.job}-{made.image}-{info.seed}.png"
-    _write_whole(path, encode_png(pixels, info))
+    write_whole(path, encode_png(pixels, info))
     return ImageSaved(made.job, made.image, path, info)
 
 
@@ -48,12 +47,3 @@ def why_unwritable(error: OSError) -> str:
 def _with_queue(info: ImageInfo, queue_s: float) -> ImageInfo:
     timings = info.timings_s
     return replace(info, timings_s=replace(timings, queue=queue_s, total=timings.total + queue_s))
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        fresh.write_bytes(data)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import diffusers
@@ -34,6 +35,7 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime import placement, text, warmup
+from tpu_ui.runtime.compiled import CompiledPart
 from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
 from tpu_ui.runtime.modes import Modes
@@ -73,8 +75,10 @@ class _Clock:
 class DiffusionRuntime:
     """Owns one device and one pipeline. See `tpu_ui.runtime.interface.Runtime`."""
 
-    def __init__(self, device: devices.OpenDevice) -> None:
+    def __init__(self, device: devices.OpenDevice, traces: Path | None = None) -> None:
+        """`traces` is the folder in which what torch.compile traced is kept; None: nowhere."""
         self._device = device
+        self._traces = traces
         self._loaded: _Loaded | None = None
         # Their warnings quote prompts, and a log is no place for them; ours go with the image.
         diffusers.utils.logging.set_verbosity_error()
@@ -113,10 +117,21 @@ class DiffusionRuntime:
                 yield Loading(
                     command.job, placed.component, placed.index, placed.count, loaded_bytes
                 )
-        denoiser = getattr(pipeline, preset.components.denoiser)
-        programs = len(preset.sizes) * len(preset.guidance_states())
-        modes = Modes(denoiser, self._device.device, programs)
+        modes = Modes(self._compiled_parts(pipeline, preset), self._device.device)
         self._loaded = _Loaded(preset, pipeline, modes, RecentEmbeddings())
+
+    def _compiled_parts(self, pipeline: Any, preset: Preset) -> list[CompiledPart]:
+        """What compiled mode compiles: the denoiser and the VAE's decoder."""
+        denoiser = getattr(pipeline, preset.components.denoiser)
+        vae = getattr(pipeline, preset.components.vae)
+        return [
+            CompiledPart(
+                part,
+                f"{self._device.device} {self._device.chip} {_settings(component)}",
+                self._traces,
+            )
+            for part, component in ((denoiser, denoiser), (vae.decoder, vae))
+        ]
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         began = time.monotonic()
@@ -221,6 +236,11 @@ class DiffusionRuntime:
                     step = moment.step
                     left_s = (now - clock.encoded) / step * (request.steps - step)
                 yield Stepped(job, image, request.count, step, request.steps, left_s)
+
+
+def _settings(component: Any) -> dict[str, Any]:
+    """A component's configuration, without where it was read from."""
+    return {name: component.config[name] for name in sorted(component.config) if name[0] != "_"}
 
 
 def _arguments(preset: Preset, request: GenerationRequest) -> dict[str, Any]:

@@ -22,16 +22,17 @@ log = logging.getLogger(__name__)
 def diffusion_runtime(device: str, cache: Path) -> Runtime:
     """A runtime for diffusers' pipelines on `device` ("auto" or the name of a Device).
 
-    Compiled programs are kept in `cache`, in a folder named after the versions that made them.
-    Raises DeviceUnavailableError.
+    Compiled programs, and what torch.compile traced for them, are kept in `cache`, in folders named
+    after the versions that made them. Raises DeviceUnavailableError.
     """
-    keep_programs(cache / "programs" / "-".join(version for _, version in devices.versions()))
+    versions = "-".join(version for _, version in devices.versions())
+    keep_programs(cache / "programs" / versions)
     # Each device imports torch_tpu itself, or does without; loaded with torch, it looks for libtpu.
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     opened = devices.open_device(device)
     from tpu_ui.runtime.diffusion import DiffusionRuntime  # noqa: PLC0415 - imports torch
 
-    return DiffusionRuntime(opened)
+    return DiffusionRuntime(opened, cache / "traces" / versions)
 
 
 def keep_programs(folder: Path) -> None:

@@ -1,0 +1,120 @@
+"""Traces of compiled parts: kept, found again, never taken for another's, never in the way."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dispatch.driving import ending_of, saved_by
+from tests.runtime.conftest import READY_S, Start, forget_programs, pixels
+from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import Finished
+from tpu_ui.request import validate
+
+# Prints what a module gives for inputs of two shapes, compiled, and eager once more.
+RUN = """
+import logging, sys
+from pathlib import Path
+logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+from tpu_ui.runtime import device
+from tpu_ui.runtime.start import keep_programs
+cache, eps = Path(sys.argv[1]), float(sys.argv[2])
+keep_programs(cache / "programs")
+opened = device.open_device("software-tpu")
+import torch
+from tpu_ui.runtime.compiled import CompiledPart
+module = torch.nn.LayerNorm(4, eps=eps).to(opened.torch_device)
+part = CompiledPart(module, "a test", cache / "traces")
+wide = torch.arange(16.0).to(opened.torch_device)
+with part.active():
+    for values in (wide[:4], wide[8:12], wide.view(4, 4)):
+        print([round(value, 3) for value in module(values).flatten().tolist()[-4:]])
+print(module(wide[:4]).requires_grad, part.runs)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "cache"
+    forget_programs(tmp_path / "cache")
+
+
+def run(cache: Path, eps: float) -> tuple[list[str], str]:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(cache), str(eps)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_trace_is_found_again_and_not_taken_for_another(cache: Path) -> None:
+    values, log = run(cache, 1e-5)
+    normed = "[-1.342, -0.447, 0.447, 1.342]"
+    assert values == [normed, normed, normed, "True 3"]
+    assert log.count("LayerNorm: traced") == 3, "offset and shape each make a program"
+    again, log = run(cache, 1e-5)
+    assert again == values
+    assert log.count("LayerNorm: read") == 3
+    assert "traced" not in log
+    other, log = run(cache, 3.75)  # as large as the variance it is added to, and one a part
+    assert other[0] == "[-0.671, -0.224, 0.224, 0.671]"
+    assert log.count("LayerNorm: traced") == 3
+
+
+@pytest.fixture(scope="module")
+def traced(start: Start, tiny_sd3: Preset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which the twin's compiled mode is warm at one size, and its picture."""
+    cache = tmp_path_factory.mktemp("traced") / "cache"
+    picture(start(tiny_sd3, cache=cache), cache.parent / "first.png")
+    return cache
+
+
+def picture(dispatcher: LocalDispatcher, copy: Path) -> None:
+    job = dispatcher.submit(
+        validate(dispatcher.limits("tiny-sd3"), prompt="a hill", mode="compiled", seed=3)
+    )
+    assert isinstance(ending_of(dispatcher, job, READY_S), Finished)
+    shutil.copy(saved_by(dispatcher, job)[0].path, copy)
+
+
+def traces(cache: Path) -> dict[str, tuple[int, int]]:
+    """Name of each trace -> when it was written, and its length."""
+    stats = {path.name: path.stat() for path in (cache / "traces").rglob("*.traced")}
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()}
+
+
+@pytest.mark.parametrize("damage", ["none", "truncated", "garbage", "a file for a folder"])
+def test_damaged_traces_cost_time_and_nothing_else(
+    start: Start, tiny_sd3: Preset, traced: Path, tmp_path: Path, damage: str
+) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(traced, cache)
+    before = traces(cache)
+    assert len(before) == 3  # the denoiser with and without guidance, and the decoder
+    for path in (cache / "traces").rglob("*.traced"):
+        content = path.read_bytes()
+        if damage == "truncated":
+            path.write_bytes(content[: len(content) // 2])
+        elif damage == "garbage":
+            path.write_bytes(content[:40] + os.urandom(len(content) - 40))
+    if damage == "a file for a folder":
+        shutil.rmtree(cache / "traces")
+        (cache / "traces").write_text("not a folder")
+    dispatcher = start(tiny_sd3, cache=cache)
+    picture(dispatcher, tmp_path / "again.png")
+    assert pixels(tmp_path / "again.png") == pixels(traced.parent / "first.png")
+    assert dispatcher.status().programs_compiled == 0
+    if damage == "none":
+        assert traces(cache) == before, "something was traced again"
+    elif damage != "a file for a folder":
+        assert traces(cache).keys() == before.keys()
+        assert not traces(cache).items() & before.items(), "not all of them were mended"
+    forget_programs(cache)

@@ -1,0 +1,196 @@
+"""One module of a pipeline in compiled form: a function for each form of its inputs.
+
+torch_tpu keeps the programs that XLA made of a module. What comes before that, Dynamo's reading of
+the Python code and the making of a graph, torch.compile does anew in each process, and on a second
+start it is nearly all that a warm-up takes (benchmarks/README.md). So the traced functions are kept
+too, with torch's ahead-of-time API: https://docs.pytorch.org/docs/2.13/torch.compiler_api.html
+"""
+
+import contextlib
+import hashlib
+import io
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tpu_ui import __version__
+from tpu_ui.errors import CompilationError
+from tpu_ui.folders import write_whole
+from tpu_ui.runtime.inputs import NotComparableError, frozen
+
+DIGEST_BYTES = 32
+
+log = logging.getLogger(__name__)
+
+
+class CompiledPart:
+    """Calls `module` compiled while `active`; elsewhere the module stays as it is.
+
+    Traced functions are files in `folder`, and are read from there like code: it belongs to the
+    owner. Their names are made of all that a trace depends on: `identity` (whatever else the caller
+    knows to matter), the module's structure, and the forms of the inputs. A module that is changed
+    in place needs a new CompiledPart. With no `folder` nothing is kept.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, identity: str, folder: Path | None, backend: str = "tpu"
+    ) -> None:
+        self.runs = 0
+        self.name = type(module).__name__
+        self._module = module
+        self._caller = _Caller(module)
+        described = f"{__version__}\n{identity}\n{_structure(module)}"
+        self._identity = hashlib.sha256(described.encode()).hexdigest()
+        self._folder = folder
+        self._backend = backend
+        self._functions: dict[Hashable, Callable[..., Any]] = {}
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """A context in which calls of the module run compiled."""
+        with _replaced(self._module, self._run):
+            yield
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's forward. Raises CompilationError, and whatever Dynamo raises."""
+        try:
+            form = frozen((args, kwargs), _tensor_form)
+        except NotComparableError as error:
+            raise CompilationError(
+                f"{self.name} takes a {error}, and no compiled form can be chosen by that."
+            ) from error
+        with torch.no_grad():
+            if form not in self._functions:
+                self._functions[form] = self._read(form) or self._trace(form, args, kwargs)
+            self.runs += 1
+            return self._functions[form](self._caller, *args, **kwargs)
+
+    def _trace(
+        self, form: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[..., Any]:
+        began_s = time.monotonic()
+        compiled = torch.compile(
+            self._caller.forward,
+            backend=self._backend,
+            fullgraph=True,
+            dynamic=False,
+            # A function is chosen by the forms of its inputs; there is nothing left to guard.
+            options={"guard_filter_fn": lambda guards: [False] * len(guards)},
+        )
+        if not hasattr(compiled, "aot_compile"):
+            raise CompilationError(
+                "torch.compile is switched off (TORCHDYNAMO_DISABLE). "
+                "Use fused or eager mode instead."
+            )
+        with _replaced(self._module, None), _norms_in_order(self._module):
+            function = compiled.aot_compile((args, kwargs))
+        log.info("%s: traced and compiled in %.1f s", self.name, time.monotonic() - began_s)
+        self._write(form, function)
+        function.disable_guard_check()
+        traced: Callable[..., Any] = function
+        return traced
+
+    def _read(self, form: Hashable) -> Callable[..., Any] | None:
+        """The function that an earlier process traced; None if there is none that can be used."""
+        path = self._path(form)
+        if path is None or not path.exists():
+            return None
+        began_s = time.monotonic()
+        try:
+            content = path.read_bytes()
+            digest, data = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+            if hashlib.sha256(data).digest() != digest:
+                raise ValueError("the file is damaged")
+            function = torch.compiler.load_compiled_function(io.BytesIO(data), f_globals=globals())
+            function.disable_guard_check()  # type: ignore[attr-defined]
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be traced anew
+            log.warning("%s: its trace cannot be used, it is made anew", self.name, exc_info=True)
+            return None
+        log.info("%s: read in %.1f s", self.name, time.monotonic() - began_s)
+        return function
+
+    def _write(self, form: Hashable, function: Any) -> None:
+        """Keep the function, whole or not at all. What cannot be kept costs a warning."""
+        path = self._path(form)
+        if path is None:
+            return
+        try:
+            data = type(function).serialize(function).serialized_data
+            write_whole(path, hashlib.sha256(data).digest() + data)
+        except Exception:  # noqa: BLE001 - pickling may raise anything
+            log.warning("%s: its trace is not kept", self.name, exc_info=True)
+
+    def _path(self, form: Hashable) -> Path | None:
+        if self._folder is None:
+            return None
+        name = hashlib.sha256(f"{self._identity}\n{form!r}".encode()).hexdigest()
+        return self._folder / f"{name[:DIGEST_BYTES]}.traced"
+
+
+class _Caller(torch.nn.Module):
+    """What is traced: a call of the module. Its own forward may be in a decorator's closure, which
+    cannot be kept, or one of torch's, which torch 2.13 traces without its parameters.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _replaced(module: torch.nn.Module, forward: Callable[..., Any] | None) -> Iterator[None]:
+    """A context in which the module has this forward; None: its own."""
+    before = vars(module).pop("forward", None)
+    if forward is not None:
+        module.forward = forward  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        vars(module).pop("forward", None)
+        if before is not None:
+            module.forward = before
+
+
+@contextlib.contextmanager
+def _norms_in_order(module: torch.nn.Module) -> Iterator[None]:
+    """A context in which group norms see their inputs with strides in order.
+
+    torch_tpu 0.2.0 compiles no other: it views them, and after a VAE's attention it cannot.
+    """
+
+    def in_order(_: torch.nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+        return (args[0].contiguous(),)
+
+    norms = [part for part in module.modules() if isinstance(part, torch.nn.GroupNorm)]
+    hooks = [norm.register_forward_pre_hook(in_order) for norm in norms]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _structure(module: torch.nn.Module) -> str:
+    """All of a module but the numbers in it."""
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    forms = [f"{name} {_tensor_form(tensor)}" for name, tensor in tensors]
+    return "\n".join([type(module).__qualname__, repr(module), *forms])
+
+
+def _tensor_form(tensor: torch.Tensor) -> Hashable:
+    """What of a tensor its program is made for; torch_tpu builds offsets in."""
+    return (
+        "tensor",
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.storage_offset(),
+        str(tensor.dtype),
+        tensor.device.type,
+    )
