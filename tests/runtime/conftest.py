@@ -1,5 +1,7 @@
 """Real runtimes in real worker processes, on the software TPU and the CPU."""
 
+import random
+import string
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ from tests.runtime import twins
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Finished
-from tpu_ui.request import validate
+from tpu_ui.request import Limits, validate
 from tpu_ui.runtime.start import forget_shared_memory, shared_memory_name
 from tpu_ui.shapes import Mode
 
@@ -73,6 +75,23 @@ def assert_compiles_nothing(
     assert [one.info.programs_compiled for one in saved] == [0] * wishes["count"], wishes
     assert {one.info.mode for one in saved} == {mode}
     assert dispatcher.status().programs_compiled_since_ready == 0
+
+
+def random_wish(chance: random.Random, limits: Limits) -> dict[str, Any]:
+    """Anything that the limits allow; few steps and few images more often than many."""
+    text = "".join(chance.choices(string.ascii_letters + " ,é雪", k=chance.randint(1, 120)))
+    guidance, negative = limits.guidance, limits.takes_negative_prompt
+    return {
+        "prompt": f"a {text}",
+        "negative_prompt": chance.choice(["", "fog", text[::-1]]) if negative else "",
+        "size": str(chance.choice(limits.sizes)),
+        "steps": min(limits.steps.minimum + int(chance.expovariate(0.15)), limits.steps.maximum),
+        "guidance": chance.choice(
+            [guidance.minimum, guidance.default, chance.uniform(guidance.minimum, guidance.maximum)]
+        ),
+        "seed": chance.randrange(2**32 - 8),
+        "count": chance.choice([1, 1, 1, chance.randint(2, limits.max_count)]),
+    }
 
 
 def pixels(path: Path) -> bytes:

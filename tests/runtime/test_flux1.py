@@ -6,7 +6,7 @@ import pytest
 
 from tests.dispatch.driving import saved_by
 from tests.runtime import twins
-from tests.runtime.conftest import Start, assert_compiles_nothing, pixels, warm_all
+from tests.runtime.conftest import Start, assert_compiles_nothing, pixels, random_wish, warm_all
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.request import validate
 from tpu_ui.shapes import Mode
@@ -22,15 +22,9 @@ def warm(start: Start, tmp_path_factory: pytest.TempPathFactory) -> LocalDispatc
 @pytest.mark.parametrize("mode", list(Mode))
 def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None:
     chance = random.Random(f"flux {mode}")
+    limits = warm.limits("tiny-flux1")
     for _ in range(12):
-        wishes = {
-            "prompt": "p" * chance.randint(1, 90),
-            "size": chance.choice(["32x32", "64x32"]),
-            "steps": chance.randint(1, 12),
-            "seed": chance.randrange(2**32 - 8),
-            "count": chance.randint(1, 4),
-        }
-        assert_compiles_nothing(warm, "tiny-flux1", mode, wishes)
+        assert_compiles_nothing(warm, "tiny-flux1", mode, random_wish(chance, limits))
 
 
 def test_prompt_and_seed_change_the_picture(warm: LocalDispatcher) -> None:

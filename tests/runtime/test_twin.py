@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import string
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.runtime.conftest import (
     assert_compiles_nothing,
     forget_programs,
     pixels,
+    random_wish,
     warm_all,
 )
 from tpu_ui.dispatch.local import LocalDispatcher
@@ -49,25 +49,12 @@ def wish(dispatcher: LocalDispatcher, **wishes: object) -> str:
     return dispatcher.submit(validate(limits, **{"prompt": "a hill", "seed": 1, **wishes}))
 
 
-def random_wish(chance: random.Random) -> dict[str, object]:
-    """Anything the preset allows."""
-    text = "".join(chance.choices(string.ascii_letters + " ,é雪", k=chance.randint(1, 120)))
-    return {
-        "prompt": f"a {text}",
-        "negative_prompt": chance.choice(["", "fog", text[::-1]]),
-        "size": chance.choice(["32x32", "64x32"]),
-        "steps": chance.randint(1, 30),
-        "guidance": chance.choice([1.0, 1.5, 4.0, chance.uniform(1, 8)]),
-        "seed": chance.randrange(2**32 - 8),
-        "count": chance.randint(1, 4),
-    }
-
-
 @pytest.mark.parametrize("mode", list(Mode))
 def test_nothing_compiles_after_ready(warm: LocalDispatcher, mode: Mode) -> None:
     chance = random.Random(f"zero {mode}")
+    limits = warm.limits("tiny-sd3")
     for _ in range(12):
-        assert_compiles_nothing(warm, "tiny-sd3", mode, random_wish(chance))
+        assert_compiles_nothing(warm, "tiny-sd3", mode, random_wish(chance, limits))
 
 
 def test_second_start_compiles_nothing(
