@@ -149,7 +149,7 @@ def _replaced(module: torch.nn.Module, forward: Callable[..., Any] | None) -> It
     """A context in which the module has this forward; None: its own."""
     before = vars(module).pop("forward", None)
     if forward is not None:
-        module.forward = forward  # type: ignore[method-assign]
+        module.forward = forward
     try:
         yield
     finally:
