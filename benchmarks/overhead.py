@@ -51,7 +51,8 @@ def bare_pipeline() -> None:
                 break
         size = preset.limits(Device.SOFTWARE_TPU).default_size
         parts = [
-            CompiledPart(part, "", None) for part in (pipeline.transformer, pipeline.vae.decoder)
+            CompiledPart(part, opened, "", None)
+            for part in (pipeline.transformer, pipeline.vae.decoder)
         ]
         with Modes(parts, opened.device).running(Mode.COMPILED):
             for line in itertools.chain(["warm-up", "warm-up"], iter(sys.stdin.readline, "")):

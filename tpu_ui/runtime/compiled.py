@@ -20,6 +20,7 @@ import torch
 from tpu_ui import __version__
 from tpu_ui.errors import CompilationError
 from tpu_ui.folders import write_whole
+from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.inputs import NotComparableError, frozen
 
 DIGEST_BYTES = 32
@@ -37,16 +38,18 @@ class CompiledPart:
     """
 
     def __init__(
-        self, module: torch.nn.Module, identity: str, folder: Path | None, backend: str = "tpu"
+        self, module: torch.nn.Module, device: OpenDevice, identity: str, folder: Path | None
     ) -> None:
         self.runs = 0
         self.name = type(module).__name__
         self._module = module
+        self._device = device
         self._caller = _Caller(module)
-        described = f"{__version__}\n{identity}\n{_structure(module)}"
+        described = (
+            f"{__version__}\n{device.device} {device.chip}\n{identity}\n{_structure(module)}"
+        )
         self._identity = hashlib.sha256(described.encode()).hexdigest()
         self._folder = folder
-        self._backend = backend
         self._functions: dict[Hashable, Callable[..., Any]] = {}
 
     @contextlib.contextmanager
@@ -75,7 +78,7 @@ class CompiledPart:
         began_s = time.monotonic()
         compiled = torch.compile(
             self._caller.forward,
-            backend=self._backend,
+            backend="tpu",
             fullgraph=True,
             dynamic=False,
             # A function is chosen by the forms of its inputs; there is nothing left to guard.
@@ -86,10 +89,16 @@ class CompiledPart:
                 "torch.compile is switched off (TORCHDYNAMO_DISABLE). "
                 "Use fused or eager mode instead."
             )
+        self._device.synchronize()  # what waits to be compiled is not this part's
+        before = self._device.programs_compiled()
         with _replaced(self._module, None), _norms_in_order(self._module):
             function = compiled.aot_compile((args, kwargs))
         log.info("%s: traced and compiled in %.1f s", self.name, time.monotonic() - began_s)
-        self._write(form, function)
+        if self._device.programs_compiled() > before:
+            self._write(form, function)
+        elif self._folder is not None:
+            # XLA's CPU backend leaves functions out when it writes down what it has itself read.
+            log.warning("%s: its trace is not kept, for its program was; delete both", self.name)
         function.disable_guard_check()
         traced: Callable[..., Any] = function
         return traced
@@ -109,6 +118,8 @@ class CompiledPart:
             function.disable_guard_check()  # type: ignore[attr-defined]
         except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be traced anew
             log.warning("%s: its trace cannot be used, it is made anew", self.name, exc_info=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
             return None
         log.info("%s: read in %.1f s", self.name, time.monotonic() - began_s)
         return function

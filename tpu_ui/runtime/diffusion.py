@@ -125,11 +125,7 @@ class DiffusionRuntime:
         denoiser = getattr(pipeline, preset.components.denoiser)
         vae = getattr(pipeline, preset.components.vae)
         return [
-            CompiledPart(
-                part,
-                f"{self._device.device} {self._device.chip} {_settings(component)}",
-                self._traces,
-            )
+            CompiledPart(part, self._device, str(_settings(component)), self._traces)
             for part, component in ((denoiser, denoiser), (vae.decoder, vae))
         ]
 
