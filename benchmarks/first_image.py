@@ -43,20 +43,23 @@ def ours(cache: str) -> Figures:
         for _ in runtime.generate(Generate("image", request)):
             pass
 
-    return first_over_next(limits, image)
+    return {**first_over_next(limits, image), "programs": runtime.programs_compiled()}
 
 
 def guide(cache: str) -> Figures:
     """The guide's recipe: to("tpu"), compile the transformer, one call, then images."""
     from tpu_ui.runtime import device  # noqa: PLC0415 - the children's alone
 
-    device.open_device("software-tpu")
+    opened = device.open_device("software-tpu")  # closes when nobody holds it
     preset = presets.load_all()["demo"]
     limits = preset.limits(Device.SOFTWARE_TPU)
     pipeline = guide_pipeline(preset)
     size = limits.default_size
     pipeline(prompt="warmup", height=size.height_px, width=size.width_px)
-    return first_over_next(limits, lambda request: guide_image(pipeline, request, request.seeds[0]))
+    figures = first_over_next(
+        limits, lambda request: guide_image(pipeline, request, request.seeds[0])
+    )
+    return {**figures, "programs": opened.programs_compiled()}
 
 
 def first_over_next(limits: Limits, image: Callable[[GenerationRequest], object]) -> Figures:

@@ -5,12 +5,17 @@ which must be JSON. `report` prints both sides as a table and their ratios as on
 """
 
 import json
+import os
+import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from tpu_ui.runtime.start import SHARED_MEMORY
 
 Figures = dict[str, float]
 
@@ -20,7 +25,11 @@ def measure(function: str, *, cache: Path | None = None, **arguments: Any) -> Fi
     with tempfile.TemporaryDirectory() as fresh:
         call = {"cache": str(cache or fresh), **arguments}
         command = [sys.executable, "-m", "benchmarks.side", function, json.dumps(call)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        # A shared-memory cache of its own: one that an earlier process left would be used.
+        name = f"benchmark-{secrets.token_hex(4)}"
+        environment = {**os.environ, "TORCH_TPU_TIER2_COMPILATION_CACHE": name}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        shutil.rmtree(SHARED_MEMORY / name, ignore_errors=True)
     if done.returncode != 0:
         raise RuntimeError(f"{function} failed:\n{done.stderr[-3000:]}")
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
