@@ -5,11 +5,9 @@ eager and in fused eager. Usage: python -m benchmarks.around_compiled
 """
 
 import statistics
-from pathlib import Path
 
-from benchmarks.side import Figures, measure, report
-from tpu_ui import presets
-from tpu_ui.protocol import Generate, ImageMade, Load, Warmed, WarmUp
+from benchmarks.side import Figures, demo_runtime, measure, report
+from tpu_ui.protocol import Generate, ImageMade, Warmed, WarmUp
 from tpu_ui.request import validate
 from tpu_ui.shapes import Mode
 
@@ -18,16 +16,11 @@ IMAGES = 7
 
 def with_around(around: str, cache: str) -> Figures:
     """Warm the default size and make some images, with `around` around the denoiser."""
-    from tpu_ui.runtime.start import diffusion_runtime  # noqa: PLC0415 - the children's alone
-
-    runtime = diffusion_runtime("software-tpu", Path(cache))
+    runtime, preset = demo_runtime(cache)
     from tpu_ui.runtime import modes  # noqa: PLC0415 - imports torch, after the device is open
 
     modes.AROUND_COMPILED = Mode(around)
-    preset = presets.load_all()["demo"]
     limits = preset.limits(runtime.started().device)
-    for _ in runtime.load(Load("load", preset)):
-        pass
     *_, warmed = runtime.warm_up(WarmUp("warm", Mode.COMPILED, limits.default_size))
     assert isinstance(warmed, Warmed)
     seconds = []

@@ -7,12 +7,11 @@ guidance as a visitor sets them. Usage: python -m benchmarks.first_image
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-from benchmarks.side import Figures, measure, report
+from benchmarks.side import Figures, demo_runtime, measure, report
 from benchmarks.zero_after_ready import guide_image, guide_pipeline
 from tpu_ui import presets
-from tpu_ui.protocol import Generate, Load, WarmUp
+from tpu_ui.protocol import Generate, WarmUp
 from tpu_ui.request import GenerationRequest, Limits, validate
 from tpu_ui.shapes import Device, Mode
 
@@ -29,13 +28,8 @@ def requests(limits: Limits) -> list[GenerationRequest]:
 
 
 def ours(cache: str) -> Figures:
-    from tpu_ui.runtime.start import diffusion_runtime  # noqa: PLC0415 - the children's alone
-
-    runtime = diffusion_runtime("software-tpu", Path(cache))
-    preset = presets.load_all()["demo"]
+    runtime, preset = demo_runtime(cache)
     limits = preset.limits(Device.SOFTWARE_TPU)
-    for _ in runtime.load(Load("load", preset)):
-        pass
     for _ in runtime.warm_up(WarmUp("warm", Mode.COMPILED, limits.default_size)):
         pass
 
@@ -50,7 +44,7 @@ def guide(cache: str) -> Figures:
     """The guide's recipe: to("tpu"), compile the transformer, one call, then images."""
     from tpu_ui.runtime import device  # noqa: PLC0415 - the children's alone
 
-    opened = device.open_device("software-tpu")  # closes when nobody holds it
+    opened = device.open_device("software-tpu")
     preset = presets.load_all()["demo"]
     limits = preset.limits(Device.SOFTWARE_TPU)
     pipeline = guide_pipeline(preset)

@@ -10,20 +10,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.side import Figures, measure, report
+from benchmarks.side import Figures, demo_runtime, measure, report
 from benchmarks.zero_after_ready import guide_pipeline
 from tpu_ui import presets
-from tpu_ui.protocol import Load, WarmUp
+from tpu_ui.protocol import WarmUp
 from tpu_ui.shapes import Device, Mode
 
 
 def ours(cache: str) -> Figures:
-    from tpu_ui.runtime.start import diffusion_runtime  # noqa: PLC0415 - the children's alone
-
-    runtime = diffusion_runtime("software-tpu", Path(cache))
-    preset = presets.load_all()["demo"]
-    for _ in runtime.load(Load("load", preset)):
-        pass
+    runtime, preset = demo_runtime(cache)
 
     def warm_up() -> None:
         for size in preset.limits(Device.SOFTWARE_TPU).sizes:

@@ -15,7 +15,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tpu_ui.runtime.start import SHARED_MEMORY
+from tpu_ui import presets
+from tpu_ui.presets import Preset
+from tpu_ui.protocol import Load
+from tpu_ui.runtime.interface import Runtime
+from tpu_ui.runtime.start import SHARED_MEMORY, diffusion_runtime
 
 Figures = dict[str, float]
 
@@ -34,6 +38,15 @@ def measure(function: str, *, cache: Path | None = None, **arguments: Any) -> Fi
         raise RuntimeError(f"{function} failed:\n{done.stderr[-3000:]}")
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures
+
+
+def demo_runtime(cache: str) -> tuple[Runtime, Preset]:
+    """TPU UI's runtime on the software TPU with the demo model loaded. Once in a process."""
+    runtime = diffusion_runtime("software-tpu", Path(cache))
+    preset = presets.load_all()["demo"]
+    for _ in runtime.load(Load("load", preset)):
+        pass
+    return runtime, preset
 
 
 def report(name: str, sides: dict[str, Figures]) -> None:

@@ -7,13 +7,12 @@ Usage: python -m benchmarks.zero_after_ready [REQUESTS]
 
 import random
 import sys
-from pathlib import Path
 from typing import Any
 
-from benchmarks.side import Figures, measure, report
+from benchmarks.side import Figures, demo_runtime, measure, report
 from tpu_ui import presets
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import Generate, Load, WarmUp
+from tpu_ui.protocol import Generate, WarmUp
 from tpu_ui.request import GenerationRequest, Limits, validate
 from tpu_ui.shapes import Device, Mode
 
@@ -53,13 +52,8 @@ def requests(limits: Limits, count: int) -> list[GenerationRequest]:
 
 
 def ours(count: int, cache: str) -> Figures:
-    from tpu_ui.runtime.start import diffusion_runtime  # noqa: PLC0415 - the children's alone
-
-    runtime = diffusion_runtime("software-tpu", Path(cache))
-    preset = presets.load_all()["demo"]
+    runtime, preset = demo_runtime(cache)
     limits = preset.limits(Device.SOFTWARE_TPU)
-    for _ in runtime.load(Load("load", preset)):
-        pass
     for size in limits.sizes:
         for _ in runtime.warm_up(WarmUp("warm", Mode.COMPILED, size)):
             pass

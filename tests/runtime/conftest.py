@@ -2,7 +2,7 @@
 
 import random
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,9 @@ def forget_programs(cache: Path) -> None:
         forget_shared_memory(shared_memory_name(folder))
 
 
-def warm_all(dispatcher: LocalDispatcher, model: str) -> None:
-    """Every size of the model ready in every mode."""
-    for mode in Mode:
+def warm_all(dispatcher: LocalDispatcher, model: str, modes: Iterable[Mode] = Mode) -> None:
+    """Every size of the model ready in the modes."""
+    for mode in modes:
         for size in dispatcher.limits(model).sizes:
             ending = ending_of(dispatcher, dispatcher.warm_up(model, mode, size), READY_S)
             assert isinstance(ending, Finished), ending

@@ -70,19 +70,21 @@ def test_trace_is_found_again_and_not_taken_for_another(cache: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def traced(start: Start, tiny_sd3: Preset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache in which the twin's compiled mode is warm at one size, and its picture."""
+def traced(
+    start: Start, tiny_sd3: Preset, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, bytes]:
+    """A cache in which the twin's compiled mode is warm at one size, and the picture it made."""
     cache = tmp_path_factory.mktemp("traced") / "cache"
-    picture(start(tiny_sd3, cache=cache), cache.parent / "first.png")
-    return cache
+    return cache, picture(start(tiny_sd3, cache=cache))
 
 
-def picture(dispatcher: LocalDispatcher, copy: Path) -> None:
+def picture(dispatcher: LocalDispatcher) -> bytes:
+    """The pixels of a picture, made compiled; always the same wish."""
     job = dispatcher.submit(
         validate(dispatcher.limits("tiny-sd3"), prompt="a hill", mode="compiled", seed=3)
     )
     assert isinstance(ending_of(dispatcher, job, READY_S), Finished)
-    shutil.copy(saved_by(dispatcher, job)[0].path, copy)
+    return pixels(saved_by(dispatcher, job)[0].path)
 
 
 def traces(cache: Path) -> dict[str, tuple[int, int]]:
@@ -92,43 +94,37 @@ def traces(cache: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_second_start_reads_the_traces_and_makes_none(
-    start: Start, tiny_sd3: Preset, traced: Path, tmp_path: Path
+    start: Start, tiny_sd3: Preset, traced: tuple[Path, bytes]
 ) -> None:
-    before = traces(traced)
+    cache, first = traced
+    before = traces(cache)
     assert len(before) == 3  # the denoiser with and without guidance, and the decoder
-    dispatcher = start(tiny_sd3, cache=traced)
-    picture(dispatcher, tmp_path / "again.png")
-    assert pixels(tmp_path / "again.png") == pixels(traced.parent / "first.png")
+    dispatcher = start(tiny_sd3, cache=cache)
+    assert picture(dispatcher) == first
     assert dispatcher.status().programs_compiled == 0
-    assert traces(traced) == before
+    assert traces(cache) == before
 
 
 def test_damaged_traces_cost_time_and_nothing_else(
-    start: Start, tiny_sd3: Preset, traced: Path, tmp_path: Path
+    start: Start, tiny_sd3: Preset, traced: tuple[Path, bytes], cache: Path
 ) -> None:
-    cache = tmp_path / "cache"
-    shutil.copytree(traced, cache)
+    kept, first = traced
+    shutil.copytree(kept, cache)
     for number, path in enumerate((cache / "traces").rglob("*.traced")):
         content = path.read_bytes()
         half = content[: len(content) // 2]
         path.write_bytes(half if number % 2 else content[:40] + os.urandom(len(content) - 40))
-    for name in ("again", "and again"):
+    for _ in range(2):
         dispatcher = start(tiny_sd3, cache=cache)
-        picture(dispatcher, tmp_path / f"{name}.png")
-        assert pixels(tmp_path / f"{name}.png") == pixels(traced.parent / "first.png")
+        assert picture(dispatcher) == first
         assert dispatcher.status().programs_compiled == 0
         dispatcher.close()
     assert traces(cache) == {}, "a program that was itself read is written down incomplete"
-    forget_programs(cache)
 
 
-def test_folder_that_cannot_be_written_costs_a_warning(
-    start: Start, tiny_sd3: Preset, traced: Path, tmp_path: Path
+def test_traces_that_cannot_be_kept_do_no_harm(
+    start: Start, tiny_sd3: Preset, traced: tuple[Path, bytes], cache: Path
 ) -> None:
-    cache = tmp_path / "cache"
     cache.mkdir()
     (cache / "traces").write_text("a file where the folder should be")
-    dispatcher = start(tiny_sd3, cache=cache)
-    picture(dispatcher, tmp_path / "first.png")
-    assert pixels(tmp_path / "first.png") == pixels(traced.parent / "first.png")
-    forget_programs(cache)
+    assert picture(start(tiny_sd3, cache=cache)) == traced[1]

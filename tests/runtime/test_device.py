@@ -26,6 +26,17 @@ print(*runtime.program_names(0))
 """
 
 
+# Nobody holds the device that was opened, and torch_tpu goes on calling into it.
+DROPPED = """
+import gc
+from tpu_ui.runtime import device
+device.open_device("software-tpu")
+gc.collect()
+import torch
+print((torch.arange(6, device="tpu") * 3).sum().item())
+"""
+
+
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "cache"
@@ -62,6 +73,10 @@ def test_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None:
     done = started(COUNT, tmp_path / "cache")
     assert done.stdout.splitlines()[1].startswith("45 ")
     assert "compiled programs are not kept" in done.stderr
+
+
+def test_software_tpu_lives_as_long_as_the_process() -> None:
+    assert run(DROPPED) == ["45"]
 
 
 def test_software_tpu_refuses_to_come_after_torch() -> None:

@@ -94,14 +94,8 @@ class CompiledPart:
         with _replaced(self._module, None), _norms_in_order(self._module):
             function = compiled.aot_compile((args, kwargs))
         log.info("%s: traced and compiled in %.1f s", self.name, time.monotonic() - began_s)
-        if self._device.programs_compiled() > before:
-            self._write(form, function)
-        elif self._folder is not None:
-            # XLA's CPU backend leaves functions out when it writes down what it has itself read.
-            log.warning("%s: its trace is not kept, for its program was; delete both", self.name)
-        function.disable_guard_check()
-        traced: Callable[..., Any] = function
-        return traced
+        self._write(form, function, fresh=self._device.programs_compiled() > before)
+        return _without_guards(function)
 
     def _read(self, form: Hashable) -> Callable[..., Any] | None:
         """The function that an earlier process traced; None if there is none that can be used."""
@@ -114,8 +108,9 @@ class CompiledPart:
             digest, data = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
             if hashlib.sha256(data).digest() != digest:
                 raise ValueError("the file is damaged")
-            function = torch.compiler.load_compiled_function(io.BytesIO(data), f_globals=globals())
-            function.disable_guard_check()  # type: ignore[attr-defined]
+            function = _without_guards(
+                torch.compiler.load_compiled_function(io.BytesIO(data), f_globals=globals())
+            )
         except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be traced anew
             log.warning("%s: its trace cannot be used, it is made anew", self.name, exc_info=True)
             with contextlib.suppress(OSError):
@@ -124,10 +119,17 @@ class CompiledPart:
         log.info("%s: read in %.1f s", self.name, time.monotonic() - began_s)
         return function
 
-    def _write(self, form: Hashable, function: Any) -> None:
-        """Keep the function, whole or not at all. What cannot be kept costs a warning."""
+    def _write(self, form: Hashable, function: Any, *, fresh: bool) -> None:
+        """Keep the function, whole or not at all. What cannot be kept costs a warning.
+
+        `fresh`: this process compiled its program. XLA's CPU backend leaves functions out when it
+        writes down what it has itself read from a cache.
+        """
         path = self._path(form)
         if path is None:
+            return
+        if not fresh:
+            log.warning("%s: its trace is not kept, for its program was; delete both", self.name)
             return
         try:
             data = type(function).serialize(function).serialized_data
@@ -140,6 +142,13 @@ class CompiledPart:
             return None
         name = hashlib.sha256(f"{self._identity}\n{form!r}".encode()).hexdigest()
         return self._folder / f"{name[:DIGEST_BYTES]}.traced"
+
+
+def _without_guards(function: Any) -> Callable[..., Any]:
+    """All its guards were filtered out: there is nothing to check before each call."""
+    function.disable_guard_check()
+    unguarded: Callable[..., Any] = function
+    return unguarded
 
 
 class _Caller(torch.nn.Module):

@@ -75,8 +75,8 @@ class _Clock:
 class DiffusionRuntime:
     """Owns one device and one pipeline. See `tpu_ui.runtime.interface.Runtime`."""
 
-    def __init__(self, device: devices.OpenDevice, traces: Path | None = None) -> None:
-        """`traces` is the folder in which what torch.compile traced is kept; None: nowhere."""
+    def __init__(self, device: devices.OpenDevice, traces: Path) -> None:
+        """`traces` is the folder in which what torch.compile traced is kept."""
         self._device = device
         self._traces = traces
         self._loaded: _Loaded | None = None

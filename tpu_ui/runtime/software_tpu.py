@@ -131,6 +131,7 @@ def install() -> SoftwareTpu:
     # without a chip it asks the cloud's metadata server who it is, for minutes.
     os.environ["TPU_LIBRARY_PATH"] = str(plugin)
     software_tpu = SoftwareTpu(plugin)
+    _KEPT.append(software_tpu)
     try:
         from torch_tpu import _loader  # noqa: PLC0415 - only this device needs it
         from torch_tpu._internal.utils import hardware  # noqa: PLC0415
