@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,10 +146,16 @@ class DiffusionRuntime:
 
         for request in warmup.requests(self._need().preset, command.mode, command.size):
             name = f"guidance {request.guidance:g}"
-            yield warming(f"{name}: text")
-            for event in self._one_image(command.job, request, 1):
-                if isinstance(event, Stepped):
-                    yield warming(f"{name}: {_stage(event)}")
+            for prompt in warmup.PROMPTS:
+                programs_until_now = self.programs_compiled()
+                yield warming(f"{name}: text")
+                for event in self._one_image(command.job, replace(request, prompt=prompt), 1):
+                    if isinstance(event, Stepped):
+                        yield warming(f"{name}: {_stage(event)}")
+                if self.programs_compiled() == programs_until_now:
+                    break
+            else:
+                log.error("%s still compiles after %d images", command.size, len(warmup.PROMPTS))
         yield Warmed(
             command.job,
             command.mode,

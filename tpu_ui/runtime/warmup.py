@@ -2,7 +2,8 @@
 
 The programs of a size differ in one thing that a request can change: whether guidance is on, which
 doubles the batch. Prompts are padded, the schedule is made on the host, and seeds are data, so a
-few steps in each state are enough.
+few steps in each state are enough. Tracing waits for what was sent to the device before, and so
+hides programs that the next image needs: a state is ready when an image of it compiled nothing.
 """
 
 from tpu_ui.presets import Preset
@@ -13,12 +14,16 @@ from tpu_ui.shapes import ImageSize, Mode
 # different programs. One step more shows that nothing is left.
 STEPS = 3
 
+# What the images of one state ask for, so that text encoders run each time. The last of them is
+# never needed by a model that compiles a bounded number of programs.
+PROMPTS = ("warm-up", "once more", "and again")
+
 
 def requests(preset: Preset, mode: Mode, size: ImageSize) -> list[GenerationRequest]:
     """The requests that together run every program of `size`: one for each state of guidance."""
     return [
         GenerationRequest(
-            prompt="warm-up",
+            prompt=PROMPTS[0],
             negative_prompt="",
             model=preset.name,
             mode=mode,
