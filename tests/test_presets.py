@@ -8,8 +8,9 @@ import pytest
 from tests.dispatch.driving import TOML, make_preset
 from tpu_ui.errors import PresetError
 from tpu_ui.presets import load, load_all, unavailable_mode
-from tpu_ui.shapes import Device, ImageSize, Mode
+from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
 
+STAGED_TWICE = '["staged", "resident", "staged"]'
 GOOD = TOML.format(name="demo", description="A fake.")
 
 
@@ -44,6 +45,12 @@ def wrong(folder: Path, old: str, new: str, name: str = "demo.toml") -> str:
         ("text_tokens = 40", "text_tokens = 0", "text_tokens"),
         ('vae = "vae"', "", "components.vae"),
         ('text_encoders = ["text_encoder"]', "text_encoders = []", "components.text_encoders"),
+        ("off = 1.0", 'off = 1.0\nargument = "true cfg"', "guidance.argument"),
+        ("text_tokens = 40", "text_tokens = 40\nstrategies = []", "strategies"),
+        ("text_tokens = 40", 'text_tokens = 40\nstrategies = ["tiled"]', "strategies"),
+        ("text_tokens = 40", f"text_tokens = 40\nstrategies = {STAGED_TWICE}", "strategies"),
+        ("text_tokens = 40", "text_tokens = 40\nworking_gib = -0.1", "working_gib"),
+        ("text_tokens = 40", "text_tokens = 40\nworking_gib = inf", "working_gib"),
         ('name = "demo"', 'name = "Demo model"', "name"),
     ],
 )
@@ -60,6 +67,44 @@ def test_unknown_field_is_called_unknown(tmp_path: Path) -> None:
 
 def test_size_given_twice_is_told(tmp_path: Path) -> None:
     assert "names a size twice" in wrong(tmp_path, '"96x64"', '"64x64"')
+
+
+WEIGHTS = "\n[weights_gib]\ntransformer = 2\ntext_encoder = 0.5\nvae = 0.25\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("vae = 0.25", "vae = 0", "weights_gib.vae: "),
+        ("vae = 0.25", "vae = nan", "weights_gib.vae: "),
+        ("vae = 0.25", 'vae = "0.25"', "weights_gib.vae: "),
+        ("vae = 0.25", "", "weights_gib: Value error, vae is missing."),
+        ("text_encoder = 0.5", "", "weights_gib: Value error, text_encoder is missing."),
+        ("transformer = 2", "", "weights_gib: Value error, transformer is missing."),
+        ("vae", "vea", "weights_gib: Value error, vea is not one of the components."),
+    ],
+)
+def test_weights_are_of_all_components_or_of_none(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    (tmp_path / "demo.toml").write_text(GOOD + WEIGHTS.replace(old, new))
+    with pytest.raises(PresetError, match=rf"^demo\.toml: {re.escape(problem)}"):
+        load(tmp_path / "demo.toml")
+
+
+def test_weights_are_read_and_are_optional(tmp_path: Path) -> None:
+    assert make_preset(tmp_path).weights_gib == {}
+    (tmp_path / "demo.toml").write_text(GOOD + WEIGHTS)
+    weights = {"transformer": 2.0, "text_encoder": 0.5, "vae": 0.25}
+    assert load(tmp_path / "demo.toml").weights_gib == weights
+
+
+def test_model_stays_on_the_chip_unless_its_preset_says_more(tmp_path: Path) -> None:
+    assert make_preset(tmp_path).strategies == (Strategy.RESIDENT,)
+    more = 'text_tokens = 40\nstrategies = ["offload", "resident"]'
+    (tmp_path / "demo.toml").write_text(GOOD.replace("text_tokens = 40", more))
+    preset = load(tmp_path / "demo.toml")
+    assert preset.strategies == (Strategy.OFFLOAD, Strategy.RESIDENT)
 
 
 def test_name_that_is_not_the_file_s_is_told(tmp_path: Path) -> None:

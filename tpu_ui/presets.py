@@ -9,11 +9,20 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tpu_ui.errors import InvalidRequestError, PresetError
 from tpu_ui.request import IntegerRange, Limits, NumberRange
-from tpu_ui.shapes import Device, ImageSize, Mode
+from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
 
 PRESETS_FOLDER = Path(__file__).resolve().parent.parent / "presets"
 
@@ -24,6 +33,8 @@ def _size(text: str) -> str:
 
 
 SizeText = Annotated[str, AfterValidator(_size)]
+StrategyName = Annotated[Strategy, Field(strict=False)]  # TOML has strings only
+Gib = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _Table(BaseModel):
@@ -46,12 +57,17 @@ class StepsTable(_Table):
 
 class GuidanceTable(_Table):
     """Guidance scale. `off` is the scale at and below which diffusers skips the second half of the
-    batch; leave it out for a model whose batch never depends on the scale."""
+    batch; leave it out for a model whose batch never depends on the scale: one that was distilled
+    with guidance has a range and no `off`, one without guidance has minimum = maximum.
+
+    `argument` is the pipeline's argument that takes the scale.
+    """
 
     minimum: float = Field(ge=0)
     maximum: float = Field(le=50)
     default: float
     off: float | None = None
+    argument: str = Field(default="guidance_scale", pattern=r"^[a-z][a-z0-9_]*$")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -71,9 +87,19 @@ class ComponentsTable(_Table):
     vae: str
     omitted: tuple[str, ...] = Field(default=(), strict=False)
 
+    @property
+    def weighted(self) -> tuple[str, ...]:
+        """The components that have weights."""
+        return (self.denoiser, *self.text_encoders, self.vae)
+
 
 class Preset(_Table):
-    """One model. `repository` is a hub name, or a folder beside the preset when it begins "./"."""
+    """One model. `repository` is a hub name, or a folder beside the preset when it begins "./".
+
+    `weights_gib` is what each component with weights takes in the preset's dtype, in GiB (2**30
+    bytes); empty where nobody has to choose by it. `working_gib` is what the largest program of the
+    largest size takes beside the weights.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     title: str
@@ -92,6 +118,11 @@ class Preset(_Table):
     text_tokens: int = Field(ge=1)
     mode: Literal["eager", "fused", "compiled"] = "compiled"
     components: ComponentsTable
+    strategies: tuple[StrategyName, ...] = Field(
+        default=(Strategy.RESIDENT,), min_length=1, strict=False
+    )
+    weights_gib: dict[str, Gib] = {}
+    working_gib: float = Field(default=0, ge=0, allow_inf_nan=False)
     call: dict[str, str | int | float | bool] = {}
     examples: tuple[str, ...] = Field(default=(), strict=False)
     folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)
@@ -101,6 +132,27 @@ class Preset(_Table):
         if len(set(self.sizes)) != len(self.sizes):
             raise ValueError("sizes names a size twice")
         return self
+
+    @field_validator("strategies")
+    @classmethod
+    def _no_strategy_twice(cls, strategies: tuple[Strategy, ...]) -> tuple[Strategy, ...]:
+        if len(set(strategies)) != len(strategies):
+            raise ValueError("names a strategy twice")
+        return strategies
+
+    @field_validator("weights_gib")
+    @classmethod
+    def _weights_of_all(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        components = info.data.get("components")
+        if not weights or components is None:  # a wrong table of components is told by itself
+            return weights
+        for name in weights:
+            if name not in components.weighted:
+                raise ValueError(f"{name} is not one of the components")
+        for name in components.weighted:
+            if name not in weights:
+                raise ValueError(f"{name} is missing")
+        return weights
 
     @property
     def image_sizes(self) -> tuple[ImageSize, ...]:

@@ -26,6 +26,15 @@ class Mode(StrEnum):
     COMPILED = "compiled"  # the denoiser is one program, made ahead by torch.compile
 
 
+class Strategy(StrEnum):
+    """Where a model's components live while an image is made."""
+
+    RESIDENT = "resident"  # everything stays on the chip
+    STAGED = "staged"  # denoiser and VAE stay; text encoders run on the host or visit the chip
+    OFFLOAD = "offload"  # one component at a time (diffusers' enable_model_cpu_offload)
+    SHARDED = "sharded"  # tensor parallelism over several chips
+
+
 class ProgramState(StrEnum):
     """What is known of the programs of a key."""
 

@@ -250,7 +250,7 @@ def _arguments(preset: Preset, request: GenerationRequest) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "prompt": request.prompt,
         "num_inference_steps": request.steps,
-        "guidance_scale": request.guidance,
+        preset.guidance.argument: request.guidance,
         **preset.call,
     }
     if preset.negative_prompt:
