@@ -40,9 +40,10 @@ def bare_pipeline() -> None:
         from tpu_ui.runtime.compiled import CompiledPart  # noqa: PLC0415
         from tpu_ui.runtime.modes import Modes  # noqa: PLC0415
         from tpu_ui.runtime.placement import load_pipeline  # noqa: PLC0415
+        from tpu_ui.strategy import RESIDENT  # noqa: PLC0415
 
         preset = presets.load_all()["demo"]
-        loading = load_pipeline(preset, opened.torch_device)
+        loading = load_pipeline(preset, opened.torch_device, RESIDENT)
         while True:
             try:
                 next(loading)
@@ -51,7 +52,7 @@ def bare_pipeline() -> None:
                 break
         size = preset.limits(Device.SOFTWARE_TPU).default_size
         parts = [
-            CompiledPart(part, opened, "", None)
+            CompiledPart([part], opened, "", None)
             for part in (pipeline.transformer, pipeline.vae.decoder)
         ]
         with Modes(parts, opened.device).running(Mode.COMPILED):

@@ -48,6 +48,12 @@ class ModeUnavailableError(InvalidRequestError):
     """The mode asked for cannot run on this device."""
 
 
+class StrategyError(InvalidRequestError):
+    """The model cannot run in this way on this machine. The message says what could."""
+
+    survives = False
+
+
 class LoadError(TpuUiError):
     """The model's files are missing or broken. The message names the file and the remedy."""
 

@@ -10,14 +10,16 @@ from tpu_ui.metadata import ImageInfo
 from tpu_ui.presets import Preset
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
+from tpu_ui.strategy import RESIDENT, Placement
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load the model's components onto the device."""
+    """Load the model's components, each to the place that the strategy has for it."""
 
     job: str
     preset: Preset
+    placement: Placement = RESIDENT
 
 
 @dataclass(frozen=True, slots=True)

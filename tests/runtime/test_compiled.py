@@ -29,7 +29,7 @@ opened = device.open_device("software-tpu")
 import torch
 from tpu_ui.runtime.compiled import CompiledPart
 module = torch.nn.LayerNorm(4, eps=eps).to(opened.torch_device)
-part = CompiledPart(module, opened, "a test", cache / "traces")
+part = CompiledPart([module], opened, "a test", cache / "traces")
 wide = torch.arange(16.0).to(opened.torch_device)
 with part.active():
     for values in (wide[:4], wide[8:12], wide.view(4, 4)):

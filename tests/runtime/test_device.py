@@ -86,23 +86,9 @@ def test_software_tpu_refuses_to_come_after_torch() -> None:
         software_tpu.install()
 
 
-def test_chip_is_told_from_a_network_card_of_the_same_maker(tmp_path: Path) -> None:
-    assert device.chip_on_the_bus(tmp_path) is None
-    plug(tmp_path / "0000:00:04.0", "0x1ae0", "0x0042")  # gVNIC
-    assert device.chip_on_the_bus(tmp_path) is None
-    plug(tmp_path / "0000:00:05.0", "0x1ae0", "0x006f")
-    assert device.chip_on_the_bus(tmp_path) == "TPU v6e"
-
-
 def test_chip_that_is_not_there_is_refused_with_what_is() -> None:
     with pytest.raises(DeviceUnavailableError, match="software-tpu or cpu"):
         device.open_device("tpu")
-
-
-def plug(folder: Path, vendor: str, kind: str) -> None:
-    folder.mkdir()
-    (folder / "vendor").write_text(f"{vendor}\n")
-    (folder / "device").write_text(f"{kind}\n")
 
 
 def started(script: str, *arguments: Path) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ def test_model_that_cannot_be_traced_is_an_error_with_a_remedy(
 ) -> None:
     monkeypatch.setattr(modes, "_eager_mode", lambda mode: contextlib.nullcontext())
     module = Untraceable()
-    part = CompiledPart(module, open_device("cpu"), "", None)
+    part = CompiledPart([module], open_device("cpu"), "", None)
     one = modes.Modes([part], Device.SOFTWARE_TPU)
     with (
         pytest.raises(CompilationError, match="Use fused or eager mode instead"),
@@ -41,7 +41,7 @@ def test_denoiser_whose_compiled_form_did_not_run_is_not_called_compiled(
 ) -> None:
     monkeypatch.setattr(modes, "_eager_mode", lambda mode: contextlib.nullcontext())
     denoiser = modes.Modes(
-        [CompiledPart(torch.nn.Identity(), open_device("cpu"), "", None)], Device.SOFTWARE_TPU
+        [CompiledPart([torch.nn.Identity()], open_device("cpu"), "", None)], Device.SOFTWARE_TPU
     )
     with denoiser.running(Mode.COMPILED) as what_ran:
         assert what_ran() is modes.AROUND_COMPILED

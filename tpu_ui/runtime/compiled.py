@@ -1,4 +1,4 @@
-"""One module of a pipeline in compiled form: a function for each form of its inputs.
+"""Modules of a pipeline in compiled form: a function for each form of their inputs.
 
 torch_tpu keeps the programs that XLA made of a module. What comes before that, Dynamo's reading of
 the Python code and the making of a graph, torch.compile does anew in each process, and on a second
@@ -7,11 +7,12 @@ too, with torch's ahead-of-time API: https://docs.pytorch.org/docs/2.13/torch.co
 """
 
 import contextlib
+import functools
 import hashlib
 import io
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +25,34 @@ from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.inputs import NotComparableError, frozen
 
 DIGEST_BYTES = 32
+LAYER_NUMBERS = ("layer_id",)  # Z-Image's blocks know their own, and do not look at it
 
 log = logging.getLogger(__name__)
 
 
 class CompiledPart:
-    """Calls `module` compiled while `active`; elsewhere the module stays as it is.
+    """Calls `modules` compiled while `active`; elsewhere they stay as they are.
 
-    Traced functions are files in `folder`, and are read from there like code: it belongs to the
-    owner. Their names are made of all that a trace depends on: `identity` (whatever else the caller
-    knows to matter), the module's structure, and the forms of the inputs. A module that is changed
-    in place needs a new CompiledPart. With no `folder` nothing is kept.
+    The modules differ in nothing but their numbers, and share what is traced: one module, or a
+    denoiser's repeated blocks. Traced functions are files in `folder`, and are read from there like
+    code: it belongs to the owner. Their names are made of all that a trace depends on: `identity`
+    (whatever else the caller knows to matter), the modules' structure, and the forms of the inputs.
+    A module that is changed in place needs a new CompiledPart. With no `folder` nothing is kept.
     """
 
     def __init__(
-        self, module: torch.nn.Module, device: OpenDevice, identity: str, folder: Path | None
+        self,
+        modules: Sequence[torch.nn.Module],
+        device: OpenDevice,
+        identity: str,
+        folder: Path | None,
     ) -> None:
         self.runs = 0
-        self.name = type(module).__name__
-        self._module = module
+        self.name = type(modules[0]).__name__
+        self._callers = [_Caller(module) for module in modules]
         self._device = device
-        self._caller = _Caller(module)
         described = (
-            f"{__version__}\n{device.device} {device.chip}\n{identity}\n{_structure(module)}"
+            f"{__version__}\n{device.device} {device.chip}\n{identity}\n{structure(modules[0])}"
         )
         self._identity = hashlib.sha256(described.encode()).hexdigest()
         self._folder = folder
@@ -54,12 +60,14 @@ class CompiledPart:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """A context in which calls of the module run compiled."""
-        with _replaced(self._module, self._run):
+        """A context in which calls of the modules run compiled."""
+        with contextlib.ExitStack() as stack:
+            for caller in self._callers:
+                stack.enter_context(_replaced(caller.module, functools.partial(self._run, caller)))
             yield
 
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's forward. Raises CompilationError, and whatever Dynamo raises."""
+    def _run(self, caller: "_Caller", *args: Any, **kwargs: Any) -> Any:
+        """A module's forward. Raises CompilationError, and whatever Dynamo raises."""
         try:
             form = frozen((args, kwargs), _tensor_form)
         except NotComparableError as error:
@@ -68,16 +76,16 @@ class CompiledPart:
             ) from error
         with torch.no_grad():
             if form not in self._functions:
-                self._functions[form] = self._read(form) or self._trace(form, args, kwargs)
+                self._functions[form] = self._read(form) or self._trace(form, caller, args, kwargs)
             self.runs += 1
-            return self._functions[form](self._caller, *args, **kwargs)
+            return self._functions[form](caller, *args, **kwargs)
 
     def _trace(
-        self, form: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, form: Hashable, caller: "_Caller", args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[..., Any]:
         began_s = time.monotonic()
         compiled = torch.compile(
-            self._caller.forward,
+            caller.forward,
             backend="tpu",
             fullgraph=True,
             dynamic=False,
@@ -91,7 +99,7 @@ class CompiledPart:
             )
         self._device.synchronize()  # what waits to be compiled is not this part's
         before = self._device.programs_compiled()
-        with _replaced(self._module, None), _norms_in_order(self._module):
+        with _replaced(caller.module, None), _norms_in_order(caller.module):
             function = compiled.aot_compile((args, kwargs))
         log.info("%s: traced and compiled in %.1f s", self.name, time.monotonic() - began_s)
         self._write(form, function, fresh=self._device.programs_compiled() > before)
@@ -197,11 +205,35 @@ def _norms_in_order(module: torch.nn.Module) -> Iterator[None]:
             hook.remove()
 
 
-def _structure(module: torch.nn.Module) -> str:
-    """All of a module but the numbers in it."""
+def repeated_blocks(module: torch.nn.Module) -> list[list[torch.nn.Module]]:
+    """The blocks that diffusers says are worth compiling one by one, alike ones together."""
+    groups: dict[str, list[torch.nn.Module]] = {}
+    for part in module.modules():
+        if type(part).__name__ in (getattr(module, "_repeated_blocks", None) or ()):
+            groups.setdefault(structure(part), []).append(part)
+    return list(groups.values())
+
+
+def structure(module: torch.nn.Module) -> str:
+    """All of a module but the numbers in it. Where its weights are at the moment is left out."""
     tensors = [*module.named_parameters(), *module.named_buffers()]
-    forms = [f"{name} {_tensor_form(tensor)}" for name, tensor in tensors]
-    return "\n".join([type(module).__qualname__, repr(module), *forms])
+    forms = [
+        f"{name} {tuple(tensor.shape)} {tensor.stride()} {tensor.storage_offset()} {tensor.dtype}"
+        for name, tensor in tensors
+    ]
+    settings = [f"{name} {_settings(part)}" for name, part in module.named_modules()]
+    return "\n".join([type(module).__qualname__, repr(module), *forms, *settings])
+
+
+def _settings(module: torch.nn.Module) -> dict[str, Hashable]:
+    """The plain values that a module's code may branch on, but for the number of a layer."""
+    found = {}
+    for name, value in sorted(vars(module).items()):
+        if name.startswith("_") or name in LAYER_NUMBERS:
+            continue
+        with contextlib.suppress(NotComparableError):
+            found[name] = frozen(value)
+    return found
 
 
 def _tensor_form(tensor: torch.Tensor) -> Hashable:

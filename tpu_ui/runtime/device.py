@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpu_ui import chips
 from tpu_ui.errors import DeviceUnavailableError
 from tpu_ui.runtime import software_tpu
 from tpu_ui.shapes import Device
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PCI_FOLDER = Path("/sys/bus/pci/devices")
-# Google's vendor id, and the ids of its TPUs (torch_tpu, `_internal/utils/hardware.py`). The vendor
-# alone is not enough: Google's network cards carry it too.
-GOOGLE_VENDOR = "0x1ae0"
-TPU_DEVICES = {
-    "0x005e": "TPU v4",
-    "0x0062": "TPU v5p",
-    "0x0063": "TPU v5e",
-    "0x006f": "TPU v6e",
-    "0x0076": "TPU v7",
-}
 VERSIONED = ("torch", "torch_tpu", "libtpu", "diffusers", "transformers", "accelerate")
 
 
@@ -68,27 +58,14 @@ def open_device(choice: str) -> OpenDevice:
     """
     if choice != "auto":
         return _OPENERS[Device(choice)]("asked for by name")
-    chip = chip_on_the_bus()
-    if chip is not None:
-        return _OPENERS[Device.TPU](f"a {chip} chip was found")
+    found = chips.on_the_bus()
+    if found:
+        return _OPENERS[Device.TPU](f"a {found[0].name} chip was found")
     try:
         return _OPENERS[Device.SOFTWARE_TPU]("no TPU chip was found, the software TPU works")
     except DeviceUnavailableError as error:
         log.warning("The software TPU does not work: %s", error)
         return _OPENERS[Device.CPU](f"no TPU chip was found, and no software TPU: {error}")
-
-
-def chip_on_the_bus(folder: Path = PCI_FOLDER) -> str | None:
-    """The name of the first TPU chip on the PCI bus; None if there is none."""
-    for entry in sorted(folder.glob("*")):
-        try:
-            vendor = (entry / "vendor").read_text().strip()
-            device = (entry / "device").read_text().strip()
-        except OSError:
-            continue
-        if vendor == GOOGLE_VENDOR and device in TPU_DEVICES:
-            return TPU_DEVICES[device]
-    return None
 
 
 def versions() -> tuple[tuple[str, str], ...]:
@@ -103,7 +80,7 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 def _open_tpu(reason: str) -> OpenDevice:
-    if chip_on_the_bus() is None:
+    if not chips.on_the_bus():
         raise DeviceUnavailableError(
             "There is no TPU chip in this machine. Use --device software-tpu or cpu."
         )

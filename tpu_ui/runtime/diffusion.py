@@ -9,12 +9,13 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import diffusers
+import torch
 import transformers
 
 from tpu_ui import __version__
@@ -35,11 +36,13 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime import placement, text, warmup
-from tpu_ui.runtime.compiled import CompiledPart
+from tpu_ui.runtime.compiled import CompiledPart, repeated_blocks
 from tpu_ui.runtime.embeddings import RecentEmbeddings
+from tpu_ui.runtime.encoders import TextEncoders
 from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
 from tpu_ui.runtime.modes import Modes
-from tpu_ui.shapes import Mode
+from tpu_ui.shapes import Mode, Strategy
+from tpu_ui.strategy import Placement
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +54,13 @@ class _Loaded:
     preset: Preset
     pipeline: Any
     modes: Modes
+    encoders: TextEncoders
     embeddings: RecentEmbeddings
+
+    def encode(self, mode: Mode, encode: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What `encode`, the pipeline's `encode_prompt`, gives for these inputs, or gave before."""
+        run = functools.partial(self.encoders.encode, encode)
+        return self.embeddings.encode(mode, run, *args, **kwargs)
 
 
 @dataclass(slots=True)
@@ -104,7 +113,7 @@ class DiffusionRuntime:
     def load(self, command: Load) -> Iterator[Loading]:
         preset = command.preset
         self._loaded = None
-        loading = placement.load_pipeline(preset, self._device.torch_device)
+        loading = placement.load_pipeline(preset, self._device.torch_device, command.placement)
         loaded_bytes = 0
         with _memory_errors():
             while True:
@@ -117,16 +126,31 @@ class DiffusionRuntime:
                 yield Loading(
                     command.job, placed.component, placed.index, placed.count, loaded_bytes
                 )
-        modes = Modes(self._compiled_parts(pipeline, preset), self._device.device)
-        self._loaded = _Loaded(preset, pipeline, modes, RecentEmbeddings())
+        parts = self._compiled_parts(pipeline, preset, command.placement)
+        modes = Modes(parts, self._device.device)
+        encoders = placement.text_encoders(
+            preset, pipeline, self._device.torch_device, command.placement
+        )
+        self._loaded = _Loaded(preset, pipeline, modes, encoders, RecentEmbeddings())
 
-    def _compiled_parts(self, pipeline: Any, preset: Preset) -> list[CompiledPart]:
-        """What compiled mode compiles: the denoiser and the VAE's decoder."""
+    def _compiled_parts(
+        self, pipeline: Any, preset: Preset, placement: Placement
+    ) -> list[CompiledPart]:
+        """What compiled mode compiles: the denoiser and the VAE's decoder.
+
+        The hooks of model CPU offload cannot be traced, so that of an offloaded denoiser the
+        repeated blocks are compiled, each kind of them once.
+        """
         denoiser = getattr(pipeline, preset.components.denoiser)
         vae = getattr(pipeline, preset.components.vae)
+        groups: list[tuple[Sequence[torch.nn.Module], Any]] = [([vae.decoder], vae)]
+        if placement.strategy is Strategy.OFFLOAD:
+            groups += [(blocks, denoiser) for blocks in repeated_blocks(denoiser)]
+        else:
+            groups.append(([denoiser], denoiser))
         return [
-            CompiledPart(part, self._device, str(_settings(component)), self._traces)
-            for part, component in ((denoiser, denoiser), (vae.decoder, vae))
+            CompiledPart(modules, self._device, str(_settings(component)), self._traces)
+            for modules, component in groups
         ]
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
@@ -188,7 +212,7 @@ class DiffusionRuntime:
                 request.size,
                 seed,
                 self._device.synchronize,
-                functools.partial(loaded.embeddings.encode, request.mode),
+                functools.partial(loaded.encode, request.mode),
             )
             pixels = yield from self._watched(moments, clock, job, request, image)
             ran = what_ran()

@@ -1,7 +1,7 @@
 """Loading a preset's components, and where each of them lives.
 
-One strategy so far, `resident`: every component stays on the device. A component is loaded and
-moved before the next one is read, so that the host never holds them all.
+Each component is read straight to its place, one after another: the device, or the host for what
+only comes to the device for its turn.
 """
 
 import importlib
@@ -17,6 +17,9 @@ import torch
 from tpu_ui.errors import LoadError
 from tpu_ui.presets import Preset
 from tpu_ui.runtime import schedule
+from tpu_ui.runtime.encoders import HOST, TextEncoders
+from tpu_ui.shapes import Strategy
+from tpu_ui.strategy import Placement
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +34,10 @@ class Placed:
     weight_bytes: int
 
 
-def load_pipeline(preset: Preset, device: torch.device) -> Generator[Placed, None, Any]:
-    """Load the preset's pipeline onto `device`, component by component; returns it.
+def load_pipeline(
+    preset: Preset, device: torch.device, placement: Placement
+) -> Generator[Placed, None, Any]:
+    """Load the preset's pipeline for `device`, component by component; returns it.
 
     Raises LoadError that names the component and the remedy.
     """
@@ -52,15 +57,42 @@ def load_pipeline(preset: Preset, device: torch.device) -> Generator[Placed, Non
     for index, (name, (library, class_name)) in enumerate(wanted.items(), start=1):
         component = _load_component(preset, name, library, class_name)
         if isinstance(component, torch.nn.Module):
-            component = component.to(device).eval()
+            component = component.to(_home(preset, name, device, placement)).eval()
         components[name] = component
         yield Placed(name, index, len(wanted), _weight_bytes(component))
     components["scheduler"] = schedule.on_host(components["scheduler"])
     with _load_errors(preset, "the pipeline"):
-        pipeline = kind(**components, **dict.fromkeys(preset.components.omitted))
+        pipeline = _running_on(device, kind)(
+            **components, **dict.fromkeys(preset.components.omitted)
+        )
     _check_sizes(preset, pipeline)
     pipeline.set_progress_bar_config(disable=True)
+    if placement.strategy is Strategy.OFFLOAD:
+        pipeline.enable_model_cpu_offload(device=device)
     return pipeline
+
+
+def text_encoders(
+    preset: Preset, pipeline: Any, device: torch.device, placement: Placement
+) -> TextEncoders:
+    """The pipeline's text encoders, at work where the placement has them."""
+    visiting = placement.strategy is Strategy.STAGED and not placement.text_on_host
+    encoders = [getattr(pipeline, name) for name in preset.components.text_encoders]
+    return TextEncoders(encoders, device, visiting=visiting)
+
+
+def _home(preset: Preset, name: str, device: torch.device, placement: Placement) -> torch.device:
+    """Where a component is while it does not run."""
+    if placement.strategy is Strategy.OFFLOAD:
+        return HOST
+    if placement.strategy is Strategy.STAGED and name in preset.components.text_encoders:
+        return HOST
+    return device
+
+
+def _running_on(device: torch.device, kind: Any) -> Any:
+    """The pipeline class, at work on `device` though its first component may be elsewhere."""
+    return type(kind.__name__, (kind,), {"_execution_device": device})
 
 
 def _check_components(preset: Preset, present: list[str]) -> None:

@@ -1,0 +1,131 @@
+"""Which strategy a model runs by: from what it weighs, what a device holds, and how many there are.
+
+Arithmetic on a preset's figures. Knows no model by name, and nothing of how a strategy is done.
+"""
+
+from dataclasses import dataclass
+
+from tpu_ui.errors import StrategyError
+from tpu_ui.presets import Preset
+from tpu_ui.shapes import Device, Strategy
+
+# What XLA leaves to programs: a v6e chip of 32 GiB has 31.25 (libtpu 0.0.52).
+USABLE = 0.97
+ENCODING_GIB = 0.5  # beside a text encoder's weights while it runs (T5-XXL, 512 tokens: 0.1)
+
+# By what crosses the host link for an image: nothing, nothing, text, everything.
+BY_LEAST_MOVED = (Strategy.RESIDENT, Strategy.SHARDED, Strategy.STAGED, Strategy.OFFLOAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What there is to run on. `memory_gib` is one device's; None where it is the host's own."""
+
+    device: Device
+    memory_gib: float | None
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A strategy with its details. `devices`: how many it uses, one process each. `text_on_host`:
+    staged text encoders run on the host instead of visiting the device. `reason` is one line."""
+
+    strategy: Strategy
+    devices: int = 1
+    text_on_host: bool = False
+    reason: str = ""
+
+
+RESIDENT = Placement(Strategy.RESIDENT)
+
+
+def unavailable_strategy(strategy: Strategy, machine: Machine) -> str | None:
+    """Why `strategy` cannot run on this machine; None where it can."""
+    if strategy is Strategy.SHARDED:
+        if machine.device is Device.SOFTWARE_TPU:
+            return "the software TPU is one device; ranks run on chips, or with --device cpu"
+        if machine.devices < 2:
+            return "it takes at least two chips; say how many with --chips"
+    elif strategy is not Strategy.RESIDENT and machine.device is Device.CPU:
+        return "on a plain CPU there is no chip to keep weights away from"
+    return None
+
+
+def choose(preset: Preset, wanted: Strategy | None, machine: Machine) -> Placement:
+    """How `preset` runs on `machine`. `wanted` None: what moves least over the host link and fits.
+
+    Raises StrategyError when nothing fits, or `wanted` cannot run or is not offered.
+    """
+    if wanted is not None:
+        return _as_wanted(preset, wanted, machine)
+    able = [
+        strategy
+        for strategy in BY_LEAST_MOVED
+        if strategy in preset.strategies and unavailable_strategy(strategy, machine) is None
+    ]
+    if not able:
+        offered = ", ".join(preset.strategies)
+        raise StrategyError(f"{preset.title} cannot run on {machine.device}: it offers {offered}.")
+    if machine.memory_gib is None or not preset.weights_gib:
+        unknown = "the device's memory" if machine.memory_gib is None else "the model's weight"
+        return _placed(preset, able[0], machine, f"{unknown} sets no limit that is known")
+    needs = {strategy: need_gib(preset, strategy, machine) for strategy in able}
+    for strategy, need in needs.items():
+        if need <= USABLE * machine.memory_gib:
+            return _placed(preset, strategy, machine, _why(needs, strategy, machine.memory_gib))
+    least = min(needs, key=lambda strategy: needs[strategy])
+    raise StrategyError(
+        f"{preset.title} does not fit: {least}, it needs {needs[least]:.1f} GiB of each device's"
+        f" {machine.memory_gib:g}. Use a chip with more memory, or more chips."
+    )
+
+
+def need_gib(preset: Preset, strategy: Strategy, machine: Machine) -> float:
+    """GiB that each device has to hold at the worst moment of an image."""
+    parts = preset.components
+    weights = preset.weights_gib
+    texts = [weights.get(name, 0.0) for name in parts.text_encoders]
+    denoiser, vae = weights.get(parts.denoiser, 0.0), weights.get(parts.vae, 0.0)
+    working = preset.working_gib
+    if strategy is Strategy.RESIDENT:
+        return denoiser + vae + sum(texts) + working
+    if strategy is Strategy.SHARDED:
+        return (denoiser + sum(texts)) / machine.devices + vae + working
+    if strategy is Strategy.STAGED:  # on the host, the encoders need nothing
+        return denoiser + vae + working
+    return max(denoiser + working, vae + working, *(text + ENCODING_GIB for text in texts))
+
+
+def _as_wanted(preset: Preset, wanted: Strategy, machine: Machine) -> Placement:
+    if wanted not in preset.strategies:
+        offered = ", ".join(preset.strategies)
+        raise StrategyError(f"{preset.title} is not offered {wanted}; choose from {offered}.")
+    why = unavailable_strategy(wanted, machine)
+    if why is not None:
+        raise StrategyError(f"{preset.title} cannot run {wanted} here: {why}.")
+    return _placed(preset, wanted, machine, "asked for")
+
+
+def _placed(preset: Preset, strategy: Strategy, machine: Machine, reason: str) -> Placement:
+    devices = machine.devices if strategy is Strategy.SHARDED else 1
+    on_host = strategy is Strategy.STAGED and not _encoders_can_visit(preset, machine.memory_gib)
+    if strategy is Strategy.STAGED:
+        reason = f"{reason}; text is encoded {'on the host' if on_host else 'on the chip'}"
+    return Placement(strategy, devices, on_host, reason)
+
+
+def _encoders_can_visit(preset: Preset, memory_gib: float | None) -> bool:
+    """Whether the largest text encoder has room beside the denoiser and the VAE."""
+    if memory_gib is None:
+        return True
+    parts = preset.components
+    largest = max(preset.weights_gib.get(name, 0.0) for name in parts.text_encoders)
+    staying = sum(preset.weights_gib.get(name, 0.0) for name in (parts.denoiser, parts.vae))
+    return staying + largest + ENCODING_GIB <= USABLE * memory_gib
+
+
+def _why(needs: dict[Strategy, float], chosen: Strategy, memory_gib: float) -> str:
+    text = f"needs {needs[chosen]:.1f} of {memory_gib:g} GiB"
+    too_much = [f"{name} {need:.1f}" for name, need in needs.items() if need > memory_gib * USABLE]
+    return f"{text}; too much: {', '.join(too_much)}" if too_much else text
