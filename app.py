@@ -16,7 +16,7 @@ from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.errors import SettingsError, TpuUiError
 from tpu_ui.folders import make_writable
 from tpu_ui.settings import Settings
-from tpu_ui.shapes import Mode
+from tpu_ui.shapes import Mode, Strategy
 
 
 def main(arguments: list[str]) -> int:
@@ -49,6 +49,8 @@ def make_dispatcher(chosen: Settings) -> LocalDispatcher:
         presets.load_all(),
         model=chosen.model,
         mode=None if chosen.mode is None else Mode(chosen.mode),
+        strategy=None if chosen.strategy == "auto" else Strategy(chosen.strategy),
+        chips=chosen.chips,
         device=chosen.device,
         warm=chosen.warm,
         locked=chosen.lock,

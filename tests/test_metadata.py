@@ -38,6 +38,7 @@ INFO = ImageInfo(
     negative_prompt="",
     scheduler="FlowMatchEulerDiscreteScheduler",
     dtype="float32",
+    strategy="resident",
     timings_s=Timings(0.1, 0.2, 0.3, 0.4, 1.0),
     programs_compiled=0,
     version="0.1.0",

@@ -53,6 +53,7 @@ class ImageInfo:
     negative_prompt: str
     scheduler: str
     dtype: str
+    strategy: str
     timings_s: Timings
     programs_compiled: int
     version: str

@@ -16,6 +16,7 @@ PREFIX = "TPU_UI_"
 DEVICES = ("auto", "tpu", "software-tpu", "cpu")
 MODES = ("eager", "fused", "compiled")
 WARM = ("default", "all", "none")
+STRATEGIES = ("auto", "resident", "staged", "offload", "sharded")
 DEFAULT_PORT = 7860
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
@@ -25,13 +26,15 @@ _FALSE = {"0", "false", "no", "off"}
 class Settings:
     """Everything that can be set when the app starts.
 
-    `mode` is None for the model's own default. `lock` is resolved: on by itself when the app is
-    shared or hosted. `password` never leaves this object but to the server's login.
+    `mode` is None for the model's own default, `chips` for all there are. `lock` is resolved: on by
+    itself when the app is shared or hosted. `password` never leaves this object but to the server's login.
     """
 
     device: str
     model: str
     mode: str | None
+    strategy: str
+    chips: int | None
     warm: str
     lock: bool
     host: str
@@ -61,6 +64,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         device=given.device,
         model=given.model,
         mode=given.mode,
+        strategy=given.strategy,
+        chips=given.chips,
         warm=given.warm,
         lock=lock,
         host=given.host,
@@ -90,6 +95,8 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     add("--device", choices=DEVICES, default="auto", help="where to run (default: auto)")
     add("--model", default="demo", help="name of a preset (default: demo)")
     add("--mode", choices=MODES, help="mode to start in (default: the model's)")
+    add("--strategy", choices=STRATEGIES, default="auto", help="where weights live (default: auto)")
+    add("--chips", type=_count, help="chips each worker may use (default: all there are)")
     add("--warm", choices=WARM, default="default", help="sizes to compile at the start")
     add(
         "--lock",
@@ -143,7 +150,7 @@ def _port(text: str) -> int:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 64:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers; use 1 to 64")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 64")
     return int(text)
 
 

@@ -14,7 +14,8 @@ from tpu_ui.dispatch.interface import ImageSaved, Queued, SizeStatus, Status, Up
 from tpu_ui.metadata import ImageInfo, Timings
 from tpu_ui.protocol import Cancelled, Failed, Finished, Loading, Stepped, Warmed, Warming
 from tpu_ui.request import Limits
-from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState
+from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
+from tpu_ui.strategy import Placement
 from tpu_ui.ui import strip, view
 
 SQUARE, WIDE, TALL = ImageSize(256, 256), ImageSize(320, 192), ImageSize(192, 320)
@@ -45,6 +46,9 @@ def status(locked: bool = True, **changes: Any) -> Status:
         "programs_compiled": 128,
         "programs_compiled_since_ready": 0,
         "workers": 1,
+        "placement": Placement(Strategy.STAGED, reason="needs 23.1 of 32 GiB"),
+        "strategy": None,
+        "strategies": {Strategy.STAGED: None, Strategy.SHARDED: "there is one chip"},
         **changes,
     }
     return Status(**values)
@@ -65,6 +69,7 @@ def info(**changes: Any) -> ImageInfo:
         "negative_prompt": "",
         "scheduler": "S",
         "dtype": "float32",
+        "strategy": "staged",
         "timings_s": Timings(1.0, 0.1, 2.0, 0.3, 3.4),
         "programs_compiled": 0,
         "version": "0",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.folders import write_whole
-from tpu_ui.shapes import Device
+from tpu_ui.shapes import Device, Strategy
 
 FILE_NAME = "warmup-costs.json"
 
@@ -27,6 +27,15 @@ class Cost:
     programs: int
 
 
+@dataclass(frozen=True, slots=True)
+class RunsOn:
+    """What, besides the programs, decides how long a warm-up takes."""
+
+    device: Device
+    chip: str
+    strategy: Strategy
+
+
 class Costs:
     """The remembered costs. Safe for use by several threads."""
 
@@ -35,16 +44,16 @@ class Costs:
         self._lock = threading.Lock()
         self._costs: dict[str, Cost] | None = None  # None: the file has not been read yet
 
-    def get(self, target: Target, device: Device, chip: str) -> Cost | None:
-        """The cost of this warm-up on this chip; None when nobody knows."""
+    def get(self, target: Target, on: RunsOn) -> Cost | None:
+        """The cost of this warm-up in this place; None when nobody knows."""
         with self._lock:
-            return self._read().get(_key(target, device, chip))
+            return self._read().get(_key(target, on))
 
-    def remember(self, target: Target, device: Device, chip: str, cost: Cost) -> None:
+    def remember(self, target: Target, on: RunsOn, cost: Cost) -> None:
         """Keep what a warm-up took, in memory and, if it can be, in the file."""
         with self._lock:
             costs = self._read()
-            costs[_key(target, device, chip)] = cost
+            costs[_key(target, on)] = cost
             table = {
                 key: {"seconds": round(cost.seconds, 3), "programs": cost.programs}
                 for key, cost in sorted(costs.items())
@@ -66,8 +75,8 @@ class Costs:
         return self._costs
 
 
-def _key(target: Target, device: Device, chip: str) -> str:
-    return f"{target.model}/{target.mode}/{device} ({chip})/{target.size}"
+def _key(target: Target, on: RunsOn) -> str:
+    return f"{target.model}/{target.mode}/{on.device} ({on.chip}) {on.strategy}/{target.size}"
 
 
 def _parse(text: str) -> dict[str, Cost]:

@@ -12,7 +12,8 @@ from tpu_ui.metadata import ImageInfo
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import JobEvent
 from tpu_ui.request import GenerationRequest, Limits
-from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState
+from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
+from tpu_ui.strategy import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ class Status:
     programs_compiled: int
     programs_compiled_since_ready: int
     workers: int
+    placement: Placement  # how the loaded model runs, and why
+    strategy: Strategy | None  # what the owner asked for; None: the one that moves least and fits
+    strategies: dict[Strategy, str | None]  # what it offers: None, or why not on this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,13 @@ class Dispatcher(Protocol):
 
     def warm_up(self, model: str, mode: Mode, size: ImageSize) -> str:
         """Queue a warm-up; returns the job's id."""
+
+    def set_strategy(self, model: str, strategy: Strategy | None) -> None:
+        """Run `model` by this strategy from now on; None: by the one that moves least and fits.
+
+        A model that is loaded is loaded again, and what was ready is warmed again. Raises
+        StrategyError, InvalidRequestError (unknown model).
+        """
 
     def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
         """All updates of a job from its beginning, as they come; ends after the job's ending.

@@ -18,7 +18,8 @@ from tpu_ui.errors import SettingsError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled
 from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
-from tpu_ui.shapes import ImageSize, Mode, shown
+from tpu_ui.shapes import ImageSize, Mode, Strategy, shown
+from tpu_ui.strategy import choose
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0
@@ -27,8 +28,10 @@ CLOSE_S = 10.0
 class LocalDispatcher:
     """Starts its workers at once, in threads; what they are at is in `status()`.
 
-    `mode` None means each model's own default. Raises SettingsError, InvalidRequestError for a
-    model, mode or choice that does not exist.
+    `mode` None means each model's own default, `strategy` None the one that moves least over the
+    host link and fits, `chips` None all there are, shared out among the workers. Raises
+    SettingsError, StrategyError, InvalidRequestError for a model, mode or choice that does not
+    exist.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class LocalDispatcher:
         runtime: str = DIFFUSION_RUNTIME,
         queue_limit: int = 100,
         first_pause_s: float = 1.0,
+        strategy: Strategy | None = None,
+        chips: int | None = None,
     ) -> None:
         if warm not in WARM_CHOICES:
             raise SettingsError(f"warm is {shown(warm)}; choose from {', '.join(WARM_CHOICES)}.")
@@ -64,9 +69,12 @@ class LocalDispatcher:
             runtime=runtime,
             queue_limit=queue_limit,
             first_pause_s=first_pause_s,
+            strategy=strategy,
+            chips=chips,
         )
         if mode is not None:
             check_mode(options.limits(model, None), mode)
+        choose(options.preset(model), strategy, options.machine(None))  # refused here, if at all
         self._pool = Pool(options, Costs(cache))
         self._slots = [Slot(self._pool, state) for state in self._pool.states]
         for slot in self._slots:
@@ -90,6 +98,9 @@ class LocalDispatcher:
         limits = self.limits(model)
         target = Target(model, check_mode(limits, mode), check_size(limits, size))
         return self._pool.warm_up(target).id
+
+    def set_strategy(self, model: str, strategy: Strategy | None) -> None:
+        self._pool.set_strategy(model, strategy)
 
     def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
         found = self._pool.jobs.get(job)

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpu_ui import chips
 from tpu_ui.errors import InvalidRequestError
 from tpu_ui.presets import Preset
 from tpu_ui.request import Limits
-from tpu_ui.shapes import Device, Mode, shown
+from tpu_ui.shapes import Device, Mode, Strategy, shown
+from tpu_ui.strategy import Machine
 
 WARM_CHOICES = ("default", "all", "none")
 
@@ -16,7 +18,8 @@ class Options:
     """`mode` None means each model's own default. `warm` is one of WARM_CHOICES.
 
     `first_pause_s` is how long a worker that died while it started is left alone; each further
-    death doubles it.
+    death doubles it. `strategy` None means the one that moves least; `chips`, which is a worker's
+    own, all of the machine's, shared out.
     """
 
     presets: dict[str, Preset]
@@ -31,6 +34,8 @@ class Options:
     runtime: str
     queue_limit: int
     first_pause_s: float
+    strategy: Strategy | None = None
+    chips: int | None = None
 
     def preset(self, model: str) -> Preset:
         """Raises InvalidRequestError that names the models there are."""
@@ -41,13 +46,27 @@ class Options:
 
     def limits(self, model: str, device: Device | None) -> Limits:
         """What `model` takes on `device`; None: on the device that the choice will likely give."""
-        if device is None:
-            auto = self.device not in list(Device)
-            device = Device.SOFTWARE_TPU if auto else Device(self.device)
-        return self.preset(model).limits(device)
+        return self.preset(model).limits(device or self.likely_device())
+
+    def likely_device(self) -> Device:
+        """What the choice of device will give, before a worker has said so."""
+        if self.device in list(Device):
+            return Device(self.device)
+        return Device.TPU if chips.on_the_bus() else Device.SOFTWARE_TPU
+
+    def machine(self, device: Device | None) -> Machine:
+        """What one worker has to itself; `device` None: on the one that is likely."""
+        device = device or self.likely_device()
+        found = chips.on_the_bus() if device is Device.TPU else ()
+        if not found:
+            return Machine(device, None, self.chips or 1)
+        own = self.chips or max(len(found) // self.workers, 1)
+        return Machine(device, found[0].memory_gib, own * found[0].devices)
 
     def environment(self, index: int) -> tuple[tuple[str, str], ...]:
-        """Added to the environment of worker `index`: with several chips, which one is its."""
-        if self.device == Device.TPU and self.workers > 1:
-            return (("TPU_VISIBLE_CHIPS", str(index)),)
-        return ()
+        """Added to the environment of worker `index`: with several chips, which ones are its."""
+        if self.device != Device.TPU or self.workers == 1:
+            return ()
+        own = self.chips or max(len(chips.on_the_bus()) // self.workers, 1)
+        numbers = range(index * own, (index + 1) * own)
+        return (("TPU_VISIBLE_CHIPS", ",".join(str(number) for number in numbers)),)

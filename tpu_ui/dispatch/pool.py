@@ -17,9 +17,11 @@ from tpu_ui.dispatch.state import (
     size_status,
 )
 from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
+from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
-from tpu_ui.shapes import Device, ImageSize, Mode
+from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
+from tpu_ui.strategy import Machine, Placement, choose, unavailable_strategy
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
 
@@ -39,6 +41,7 @@ class Pool:
         self._queue: list[Job] = []
         self._started: Started | None = None
         self._warms_first = True
+        self._strategies: dict[str, Strategy | None] = {}  # the owner's choices since the start
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]
 
@@ -92,6 +95,20 @@ class Pool:
             self._announce()
             return job
 
+    def set_strategy(self, model: str, strategy: Strategy | None) -> None:
+        """See `Dispatcher.set_strategy`. The workers' threads see to the rest."""
+        choose(self.options.preset(model), strategy, self._machine())
+        with self.lock:
+            self._strategies[model] = strategy
+            for state in self.states:
+                if state.failure is not None and state.preset.name == model:
+                    self._ask_restart(state, model)
+            self._changed.notify_all()
+
+    def placement(self, preset: Preset) -> Placement:
+        """How the model is to run. Raises StrategyError."""
+        return choose(preset, self._wanted(preset), self._machine())
+
     def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
         """The word for the caller, and the workers that have to be told."""
         job = self.jobs.get(job_id)
@@ -135,6 +152,12 @@ class Pool:
                 programs_compiled=sum(state.programs_compiled for state in self.states),
                 programs_compiled_since_ready=sum(state.since_ready for state in self.states),
                 workers=len(self.states),
+                placement=self._shown().placement,
+                strategy=self._wanted(preset),
+                strategies={
+                    Strategy(one): unavailable_strategy(Strategy(one), self._machine())
+                    for one in preset.strategies
+                },
             )
 
     def close(self) -> None:
@@ -361,6 +384,12 @@ class Pool:
             place += 1
         self._changed.notify_all()
 
+    def _wanted(self, preset: Preset) -> Strategy | None:
+        return self._strategies.get(preset.name, self.options.strategy)
+
+    def _machine(self) -> Machine:
+        return self.options.machine(self.device)
+
     def _shown(self) -> WorkerState:
         """The worker whose model the status is about: a healthy one, if there is one."""
         return next((state for state in self.states if not state.failure), self.states[0])
@@ -375,8 +404,7 @@ class Pool:
 
     def _size_status(self, target: Target) -> SizeStatus:
         waits = any(job.request is None and job.target == target for job in self._queue)
-        cost = None
-        if self._started:
-            cost = self.costs.get(target, self._started.device, self._started.chip)
+        on = self._shown().runs_on
+        cost = self.costs.get(target, on) if on else None
         states = [state for state in self.states if not state.failure] or self.states
         return size_status(target, states, waits, cost)

@@ -52,13 +52,17 @@ class StartRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """How to start the worker number `index`. `environment` is added to this process's own."""
+    """How to start the worker number `index`. `environment` is added to this process's own.
+
+    With several ranks it is a group of as many processes, of which the first one talks.
+    """
 
     index: int
     runtime: str
     device: str
     cache: Path
     environment: tuple[tuple[str, str], ...] = ()
+    ranks: int = 1
     start_timeout_s: float = START_TIMEOUT_S
 
 

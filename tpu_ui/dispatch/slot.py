@@ -5,6 +5,7 @@ says. Knows the pool and the process; knows nothing of who asked.
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import assert_never
 
 from tpu_ui.dispatch import outputs
@@ -17,8 +18,10 @@ from tpu_ui.errors import (
     BrokenImageError,
     InvalidRequestError,
     LockedError,
+    StrategyError,
     WorkerDiedError,
 )
+from tpu_ui.presets import Preset
 from tpu_ui.protocol import (
     Cancel,
     Cancelled,
@@ -89,6 +92,9 @@ class Slot(threading.Thread):
                 asked = self._pool.wait_for_restart(self._state)
                 continue
             asked = True
+            if self._misplaced():
+                self._lose_process()
+                continue
             job = self._pool.take(self._state)
             how = self._listen_idle()
             if how is not None:
@@ -98,6 +104,14 @@ class Slot(threading.Thread):
                     self._pool.put_back(self._state, job)
             elif job is not None:
                 self._work(job)
+
+    def _misplaced(self) -> bool:
+        """Whether the model is to run in another way than it was loaded for."""
+        with self._pool.lock:
+            try:
+                return self._pool.placement(self._state.preset) != self._state.placement
+            except StrategyError:  # asked for where it could run; it is told when it is loaded
+                return False
 
     def _listen_idle(self) -> str | None:
         """Take what the worker says between two jobs; how it ended, if it did."""
@@ -121,8 +135,8 @@ class Slot(threading.Thread):
             preset = self._state.preset
             loader = Job(Target(preset.name, Mode(preset.mode), preset.image_sizes[0]))
             try:
-                self._start_process(loader)
-                ending = self._run(loader, Load(loader.id, preset))
+                self._start_process(loader, preset)
+                ending = self._run(loader, Load(loader.id, preset, self._state.placement))
             except StartRefused as refused:
                 self._give_up(refused.failed)
                 return False
@@ -147,16 +161,18 @@ class Slot(threading.Thread):
                 return True
         return False
 
-    def _start_process(self, job: Job) -> None:
+    def _start_process(self, job: Job, preset: Preset) -> None:
         """Raises WorkerEnded, StartRefused."""
-        process = WorkerProcess.start(
-            self._spec, lambda: job.cancel_asked or self._pool.closing.is_set()
-        )
-        with self._commands:
-            self._process = process
-        assert process.started is not None
         try:
+            spec = replace(self._spec, ranks=self._pool.placement(preset).devices)
+            process = WorkerProcess.start(
+                spec, lambda: job.cancel_asked or self._pool.closing.is_set()
+            )
+            with self._commands:
+                self._process = process
+            assert process.started is not None
             self._pool.says(self._state, process.started)
+            self._state.placement = self._pool.placement(preset)  # now the device is known
         except InvalidRequestError as error:
             raise StartRefused(Failed(job.id, type(error).__name__, str(error))) from error
 
@@ -216,9 +232,8 @@ class Slot(threading.Thread):
             ending = self._switch(job)
             if not isinstance(ending, Finished):
                 return ending
-        started, cost = self._state.started, None
-        if started is not None:
-            cost = self._pool.costs.get(target, started.device, started.chip)
+        on = self._state.runs_on
+        cost = self._pool.costs.get(target, on) if on else None
         command = WarmUp(job.id, target.mode, target.size, cost.seconds if cost else None)
         with self._pool.lock:
             self._state.failed.pop(target, None)
@@ -246,8 +261,8 @@ class Slot(threading.Thread):
             self._state.switch(preset)
         ending: Ending = Cancelled(job.id)
         try:
-            self._start_process(job)
-            ending = self._run(job, Load(job.id, preset))
+            self._start_process(job, preset)
+            ending = self._run(job, Load(job.id, preset, self._state.placement))
         except StartRefused as refused:
             ending = Failed(job.id, refused.failed.kind, refused.failed.message)
         except WorkerEnded:
@@ -342,9 +357,9 @@ class Slot(threading.Thread):
             self._state.warmed[target] = cost
             self._state.wanted[target] = None
             self._state.kills.pop(target, None)
-            started = self._state.started
-        if started is not None:
-            self._pool.costs.remember(target, started.device, started.chip, cost)
+            on = self._state.runs_on
+        if on is not None:
+            self._pool.costs.remember(target, on, cost)
 
     def _says(self, detail: str) -> None:
         with self._pool.lock:

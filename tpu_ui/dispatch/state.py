@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tpu_ui import errors
-from tpu_ui.dispatch.costs import Cost
+from tpu_ui.dispatch.costs import Cost, RunsOn
 from tpu_ui.dispatch.interface import SizeStatus
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Failed, Loading, Started, Warming
 from tpu_ui.shapes import ImageSize, ProgramState
+from tpu_ui.strategy import RESIDENT, Placement
 
 Phase = Literal["loading", "warming", "ready", "busy", "failed"]
 MAX_KILLS = 2  # a warm-up nobody asked for is tried again once after it took its worker along
@@ -37,6 +38,7 @@ class WorkerState:
     detail: str = "Starting the worker."
     pid: int | None = None
     started: Started | None = None
+    placement: Placement = RESIDENT
     loaded: bool = False
     settled: bool = False
     warmed: dict[Target, Cost] = field(default_factory=dict)
@@ -49,6 +51,13 @@ class WorkerState:
     since_ready: int = 0
     failure: Failed | None = None
     restart_asked: bool = False
+
+    @property
+    def runs_on(self) -> RunsOn | None:
+        """Where this worker's programs run; None before its process has said so."""
+        if self.started is None:
+            return None
+        return RunsOn(self.started.device, self.started.chip, self.placement.strategy)
 
     def lose_process(self) -> None:
         """The process is gone, and with it all that was loaded and warm."""

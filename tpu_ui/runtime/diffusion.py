@@ -52,6 +52,7 @@ OUT_OF_MEMORY_MARKS = ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory")
 @dataclass(slots=True)
 class _Loaded:
     preset: Preset
+    strategy: Strategy
     pipeline: Any
     modes: Modes
     encoders: TextEncoders
@@ -131,7 +132,9 @@ class DiffusionRuntime:
         encoders = placement.text_encoders(
             preset, pipeline, self._device.torch_device, command.placement
         )
-        self._loaded = _Loaded(preset, pipeline, modes, encoders, RecentEmbeddings())
+        self._loaded = _Loaded(
+            preset, command.placement.strategy, pipeline, modes, encoders, RecentEmbeddings()
+        )
 
     def _compiled_parts(
         self, pipeline: Any, preset: Preset, placement: Placement
@@ -230,6 +233,7 @@ class DiffusionRuntime:
             negative_prompt=request.negative_prompt,
             scheduler=type(loaded.pipeline.scheduler).__name__,
             dtype=loaded.preset.dtype,
+            strategy=loaded.strategy,
             timings_s=clock.timings(time.monotonic()),
             programs_compiled=self.programs_compiled() - programs_before,
             version=__version__,

@@ -43,6 +43,7 @@ from tpu_ui.protocol import (
 )
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
+from tpu_ui.strategy import RESIDENT
 
 CHIP = "fake"
 STEP_S = 0.2
@@ -59,6 +60,7 @@ class FakeRuntime:
         self._device = Device.SOFTWARE_TPU if device == "auto" else Device(device)
         self._cache = cache
         self._preset: Preset | None = None
+        self._placement = RESIDENT
         self._warm: set[tuple[Mode, ImageSize]] = set()
         self._programs = 0
         self._never = threading.Event()  # waiting for it is how this runtime takes its time
@@ -82,7 +84,7 @@ class FakeRuntime:
             if "fake:load-error" in words and not mended:
                 raise LoadError(f"The weights of {name} are missing (fake:load-error).")
             yield Loading(command.job, name, index, len(names), index * 1_000_000)
-        self._preset = command.preset
+        self._preset, self._placement = command.preset, command.placement
         self._warm.clear()
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
@@ -168,6 +170,7 @@ class FakeRuntime:
             negative_prompt=request.negative_prompt,
             scheduler="FakeScheduler",
             dtype=self._loaded().dtype,
+            strategy=self._placement.strategy,
             timings_s=Timings(0.0, 0.0, denoise_s, 0.0, denoise_s),
             programs_compiled=compiled,
             version=__version__,

@@ -70,6 +70,7 @@ class WarmUps:
     table: Component
     cold_size: Component
     warm_up: Component
+    strategy: Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,8 @@ def _warm_ups() -> WarmUps:
             [], label="Size to warm up", value=None, elem_id="cold-size", scale=1
         )
         warm_up = gr.Button("Warm up", elem_id="warm-up-cold", scale=0, min_width=110)
-    return WarmUps(table, cold_size, warm_up)
+    strategy = gr.Dropdown([], label="Strategy of the loaded model", elem_id="strategy")
+    return WarmUps(table, cold_size, warm_up, strategy)
 
 
 def _from_picture() -> FromPicture:
@@ -338,6 +340,7 @@ def _wire_status(
         settings.mode,
         settings.size,
         warm_ups.cold_size,
+        warm_ups.strategy,
     ]
     limited = [settings.negative_prompt, settings.steps, settings.guidance, settings.count]
     of_model = [ask.examples, *limited, *parts]
@@ -345,6 +348,9 @@ def _wire_status(
     settings.model.input(handlers.model_changed, settings.model, of_model, **_QUIET)
     ask.examples.click(handlers.use_example, ask.examples, ask.prompt, **_PREPROCESSED)
     settings.mode.change(handlers.mode_changed, chosen[:4], parts, **_QUIET)
+    warm_ups.strategy.input(
+        handlers.set_strategy, warm_ups.strategy, warm_ups.strategy, **_SPEAKING
+    )
     timer = gr.Timer(STATUS_EVERY_S)
     gr.on(
         [timer.tick, settings.size.change, warm_ups.cold_size.change],

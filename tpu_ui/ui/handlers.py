@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
-from tpu_ui.errors import InvalidRequestError, MetadataError, TpuUiError
+from tpu_ui.errors import InvalidRequestError, LockedError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Ending, Failed, Finished, Warmed
 from tpu_ui.request import Limits, check_mode, check_size, validate
+from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
@@ -70,6 +71,7 @@ class LiveParts(NamedTuple):
     mode: Changed
     size: Changed
     cold_size: Changed
+    strategy: Changed
 
 
 class Handlers:
@@ -118,7 +120,21 @@ class Handlers:
             mode=_picked(shown.mode if shown else None, now.mode, chosen.mode),
             size=_picked(shown.size if shown else None, now.size, chosen.size),
             cold_size=_picked(shown.cold_size if shown else None, now.cold_size, chosen.cold_size),
+            strategy=_picked(shown.strategy if shown else None, now.strategy, None),
         )
+
+    def set_strategy(self, strategy: object) -> Changed:
+        """The owner's choice for the loaded model, which is loaded again. Not while locked."""
+        with said_plainly(escape=True):
+            status = self._dispatcher.status()
+            if status.locked:
+                raise LockedError("The sizes are locked; start the app with --strategy instead.")
+            known = {value for _, value in view.strategy_choices(status)}
+            if strategy not in known:
+                raise InvalidRequestError(f"Strategy is {shown(strategy)}; choose from the list.")
+            auto = strategy == view.AUTOMATIC[1]
+            self._dispatcher.set_strategy(status.model, None if auto else Strategy(str(strategy)))
+            return gr.skip()
 
     # Jobs
 

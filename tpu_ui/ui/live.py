@@ -42,6 +42,7 @@ class Live:
     mode: Picker
     size: Picker
     cold_size: Picker
+    strategy: Picker
 
 
 def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
@@ -69,6 +70,11 @@ def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
         mode=Picker(view.mode_choices(limits), mode.value, view.mode_note(limits, mode)),
         size=Picker(choices, size, view.size_note(status, sizes, size)),
         cold_size=Picker(cold, cold_size, _cold_note(sizes, cold_size)),
+        strategy=Picker(
+            view.strategy_choices(status),
+            status.strategy.value if status.strategy else view.AUTOMATIC[1],
+            view.strategy_note(status),
+        ),
     )
 
 

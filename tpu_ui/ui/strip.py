@@ -10,7 +10,7 @@ from typing import Any
 
 from tpu_ui.dispatch.interface import SizeStatus, Status
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
-from tpu_ui.ui.view import MODE_TITLES, about, counted, duration, gone
+from tpu_ui.ui.view import MODE_TITLES, STRATEGY_TITLES, about, counted, duration, gone
 
 STATE_TITLES = {
     "loading": "Loading",
@@ -43,6 +43,7 @@ def strip_html(
         ("Chip", status.chip or "not known yet", ""),
         ("Model", title, ""),
         ("Mode", MODE_TITLES[mode], ""),
+        ("Strategy", STRATEGY_TITLES[status.placement.strategy], status.placement.reason),
         ("Sizes", "ready ones only" if status.locked else "any", LOCKED if status.locked else ""),
         ("Queue", counted(status.queue_length, "job"), ""),
         (
@@ -122,6 +123,9 @@ def status_dict(status: Status) -> dict[str, Any]:
         "programs_compiled": status.programs_compiled,
         "programs_compiled_since_ready": status.programs_compiled_since_ready,
         "workers": status.workers,
+        "strategy": status.placement.strategy.value,
+        "strategy_reason": status.placement.reason,
+        "chips": status.placement.devices,
     }
 
 

@@ -23,7 +23,7 @@ from tpu_ui.protocol import (
     Warming,
 )
 from tpu_ui.request import Limits
-from tpu_ui.shapes import ImageSize, Mode, ProgramState
+from tpu_ui.shapes import ImageSize, Mode, ProgramState, Strategy
 
 MODE_TITLES = {
     Mode.COMPILED: "Compiled",
@@ -35,6 +35,14 @@ MODE_NOTES = {
     Mode.FUSED: "Operations wait and become larger programs.",
     Mode.EAGER: "One program for each operation.",
 }
+
+STRATEGY_TITLES = {
+    Strategy.RESIDENT: "Resident",
+    Strategy.STAGED: "Staged",
+    Strategy.OFFLOAD: "Offload",
+    Strategy.SHARDED: "Sharded",
+}
+AUTOMATIC = ("Automatic", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +209,24 @@ def mode_note(limits: Limits, mode: Mode) -> str:
         for absent, reason in limits.unavailable_modes
     ]
     return " ".join([MODE_NOTES[mode], *missing])
+
+
+def strategy_choices(status: Status) -> tuple[tuple[str, str], ...]:
+    """The strategies of the loaded model that run on this machine."""
+    able = [one for one, why_not in status.strategies.items() if why_not is None]
+    return (AUTOMATIC, *((STRATEGY_TITLES[one], one.value) for one in able))
+
+
+def strategy_note(status: Status) -> str:
+    """What runs and why, and which strategies cannot run here and why."""
+    runs = STRATEGY_TITLES[status.placement.strategy]
+    reason = f": {status.placement.reason}" if status.placement.reason else ""
+    missing = [
+        f"{STRATEGY_TITLES[absent]} is not available: {why_not}."
+        for absent, why_not in status.strategies.items()
+        if why_not is not None
+    ]
+    return " ".join([f"{runs}{reason}.", *missing])
 
 
 def sizes_of(status: Status, limits: Limits, mode: Mode) -> dict[ImageSize, SizeStatus]:
