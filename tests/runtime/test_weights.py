@@ -1,0 +1,86 @@
+"""Claims about the big models: what presets say of weights and classes is what diffusers makes.
+
+Nothing is downloaded and no memory taken: components are made on the meta device.
+"""
+
+import inspect
+import json
+from typing import Any
+
+import diffusers
+import pytest
+import torch
+import transformers
+
+from tpu_ui.presets import Preset, load_all
+from tpu_ui.shapes import Strategy
+
+BIG = [preset for preset in load_all().values() if not preset.is_local]
+by_name = pytest.mark.parametrize("preset", BIG, ids=lambda preset: preset.name)
+
+
+def made(preset: Preset, component: str) -> torch.nn.Module:
+    """The component at full size, from its configuration, without memory."""
+    path = preset.folder / "configs" / preset.name / component / "config.json"
+    config: dict[str, Any] = json.loads(path.read_text())
+    with torch.device("meta"):
+        if "_class_name" in config:
+            model = getattr(diffusers, config["_class_name"]).from_config(config)
+        else:
+            kind = getattr(transformers, config["architectures"][0])
+            assert kind.config_class.model_type == config["model_type"]
+            model = kind(kind.config_class.from_dict(config))
+    assert isinstance(model, torch.nn.Module)
+    return model
+
+
+def weight_gib(model: torch.nn.Module, dtype: torch.dtype) -> float:
+    """What the model takes on a device, in GiB. Buffers count, such as SD3's table of positions."""
+    tensors = [*model.parameters(), *model.buffers()]
+    assert all(tensor.is_meta for tensor in model.parameters())
+    return sum(
+        tensor.numel() * (dtype.itemsize if tensor.is_floating_point() else tensor.itemsize)
+        for tensor in tensors
+    ) / float(2**30)
+
+
+@by_name
+def test_weights_are_those_of_the_model_at_full_size(preset: Preset) -> None:
+    dtype = getattr(torch, preset.dtype)
+    measured = {name: weight_gib(made(preset, name), dtype) for name in preset.components.weighted}
+    assert preset.weights_gib == pytest.approx(measured, rel=0.01)
+
+
+@by_name
+def test_components_are_of_the_classes_that_the_pipeline_takes(preset: Preset) -> None:
+    pipeline = getattr(diffusers, preset.pipeline)
+    wanted = inspect.signature(pipeline.__init__).parameters
+    for name in preset.components.weighted:
+        assert isinstance(made(preset, name), wanted[name].annotation), name
+
+
+@by_name
+def test_pipeline_takes_what_the_preset_passes(preset: Preset) -> None:
+    takes = inspect.signature(getattr(diffusers, preset.pipeline).__call__).parameters
+    assert {preset.guidance.argument, *preset.call} <= set(takes)
+    assert not preset.negative_prompt or "negative_prompt" in takes
+
+
+@by_name
+def test_sharded_is_on_offer_where_diffusers_has_a_plan(preset: Preset) -> None:
+    denoiser = made(preset, preset.components.denoiser)
+    plan = getattr(denoiser, "_tp_plan", None)
+    assert (Strategy.SHARDED in preset.strategies) == bool(plan)
+
+
+@by_name
+def test_sides_are_multiples_of_what_the_model_needs(preset: Preset) -> None:
+    assert [str(s) for s in preset.image_sizes if s.width_px % 16 or s.height_px % 16] == []
+
+
+@by_name
+def test_big_model_is_pinned_and_weighed(preset: Preset) -> None:
+    assert preset.revision is not None
+    assert len(preset.revision) == 40
+    assert preset.weights_gib
+    assert preset.working_gib > 0
