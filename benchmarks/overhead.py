@@ -43,7 +43,7 @@ def bare_pipeline() -> None:
         from tpu_ui.strategy import RESIDENT  # noqa: PLC0415
 
         preset = presets.load_all()["demo"]
-        loading = load_pipeline(preset, opened.torch_device, RESIDENT)
+        loading = load_pipeline(preset, opened, RESIDENT)
         while True:
             try:
                 next(loading)

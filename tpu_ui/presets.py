@@ -80,12 +80,21 @@ class ComponentsTable(_Table):
     """Names of the pipeline's components by their part in making an image.
 
     `omitted` names optional components that the pipeline runs without, such as SD3's T5 encoder.
+    `sharded` names those that tensor parallelism shares out: their classes say how, others' do not.
     """
 
     denoiser: str
     text_encoders: tuple[str, ...] = Field(min_length=1, strict=False)
     vae: str
     omitted: tuple[str, ...] = Field(default=(), strict=False)
+    sharded: tuple[str, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _sharded_are_there(self) -> Self:
+        for name in self.sharded:
+            if name not in self.weighted:
+                raise ValueError(f"sharded: {name} is not one of the components with weights")
+        return self
 
     @property
     def weighted(self) -> tuple[str, ...]:
@@ -153,6 +162,12 @@ class Preset(_Table):
             if name not in weights:
                 raise ValueError(f"{name} is missing")
         return weights
+
+    @model_validator(mode="after")
+    def _shards_something(self) -> Self:
+        if Strategy.SHARDED in self.strategies and not self.components.sharded:
+            raise ValueError("components.sharded is missing, and sharded is one of the strategies")
+        return self
 
     @property
     def image_sizes(self) -> tuple[ImageSize, ...]:

@@ -27,7 +27,8 @@ class Settings:
     """Everything that can be set when the app starts.
 
     `mode` is None for the model's own default, `chips` for all there are. `lock` is resolved: on by
-    itself when the app is shared or hosted. `password` never leaves this object but to the server's login.
+    itself when the app is shared or hosted. `password` never leaves this object but to the server's
+    login.
     """
 
     device: str

@@ -3,7 +3,9 @@
 Arithmetic on a preset's figures. Knows no model by name, and nothing of how a strategy is done.
 """
 
+import math
 from dataclasses import dataclass
+from typing import assert_never
 
 from tpu_ui.errors import StrategyError
 from tpu_ui.presets import Preset
@@ -29,7 +31,7 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class Placement:
     """A strategy with its details. `devices`: how many it uses, one process each. `text_on_host`:
-    staged text encoders run on the host instead of visiting the device. `reason` is one line."""
+    text encoders that are not sharded run on the host. `reason` is one line."""
 
     strategy: Strategy
     devices: int = 1
@@ -82,19 +84,30 @@ def choose(preset: Preset, wanted: Strategy | None, machine: Machine) -> Placeme
 
 
 def need_gib(preset: Preset, strategy: Strategy, machine: Machine) -> float:
-    """GiB that each device has to hold at the worst moment of an image."""
+    """GiB that each device has to hold at the worst moment of an image.
+
+    Where text encoders may run on the host, they are left out.
+    """
     parts = preset.components
-    weights = preset.weights_gib
-    texts = [weights.get(name, 0.0) for name in parts.text_encoders]
-    denoiser, vae = weights.get(parts.denoiser, 0.0), weights.get(parts.vae, 0.0)
-    working = preset.working_gib
-    if strategy is Strategy.RESIDENT:
-        return denoiser + vae + sum(texts) + working
-    if strategy is Strategy.SHARDED:
-        return (denoiser + sum(texts)) / machine.devices + vae + working
-    if strategy is Strategy.STAGED:  # on the host, the encoders need nothing
-        return denoiser + vae + working
-    return max(denoiser + working, vae + working, *(text + ENCODING_GIB for text in texts))
+    gib = dict.fromkeys(parts.weighted, 0.0) | preset.weights_gib
+    staying = gib[parts.denoiser] + gib[parts.vae]
+    texts = [gib[name] for name in parts.text_encoders]
+    match strategy:
+        case Strategy.RESIDENT:
+            need = staying + sum(texts)
+        case Strategy.STAGED:
+            need = staying
+        case Strategy.SHARDED:
+            whole = staying - sum(
+                gib[name] for name in (parts.denoiser, parts.vae) if name in parts.sharded
+            )
+            need = whole + sum(gib[name] for name in parts.sharded) / machine.devices
+        case Strategy.OFFLOAD:
+            need = max(gib[parts.denoiser], gib[parts.vae])
+            return max(need + preset.working_gib, max(texts) + ENCODING_GIB)
+        case _:
+            assert_never(strategy)
+    return need + preset.working_gib
 
 
 def _as_wanted(preset: Preset, wanted: Strategy, machine: Machine) -> Placement:
@@ -108,21 +121,21 @@ def _as_wanted(preset: Preset, wanted: Strategy, machine: Machine) -> Placement:
 
 
 def _placed(preset: Preset, strategy: Strategy, machine: Machine, reason: str) -> Placement:
+    """The text encoders come to the device if there is room for them."""
     devices = machine.devices if strategy is Strategy.SHARDED else 1
-    on_host = strategy is Strategy.STAGED and not _encoders_can_visit(preset, machine.memory_gib)
-    if strategy is Strategy.STAGED:
-        reason = f"{reason}; text is encoded {'on the host' if on_host else 'on the chip'}"
+    on_host = False
+    if strategy in (Strategy.STAGED, Strategy.SHARDED):
+        parts = preset.components
+        apart = [name for name in parts.text_encoders if name not in parts.sharded or devices == 1]
+        texts = [preset.weights_gib.get(name, 0.0) for name in apart]
+        more = max(texts, default=0.0) if strategy is Strategy.STAGED else sum(texts)
+        room = USABLE * (machine.memory_gib or math.inf)
+        # While text is encoded, what a denoiser's or VAE's program works with is free.
+        resting = need_gib(preset, strategy, machine) - preset.working_gib
+        on_host = resting + more + ENCODING_GIB > room
+        if apart:
+            reason = f"{reason}; text is encoded {'on the host' if on_host else 'on the chip'}"
     return Placement(strategy, devices, on_host, reason)
-
-
-def _encoders_can_visit(preset: Preset, memory_gib: float | None) -> bool:
-    """Whether the largest text encoder has room beside the denoiser and the VAE."""
-    if memory_gib is None:
-        return True
-    parts = preset.components
-    largest = max(preset.weights_gib.get(name, 0.0) for name in parts.text_encoders)
-    staying = sum(preset.weights_gib.get(name, 0.0) for name in (parts.denoiser, parts.vae))
-    return staying + largest + ENCODING_GIB <= USABLE * memory_gib
 
 
 def _why(needs: dict[Strategy, float], chosen: Strategy, memory_gib: float) -> str:

@@ -207,7 +207,10 @@ def _spawn(spec: WorkerSpec, address: Path, key: bytes) -> subprocess.Popen[byte
     root = str(Path(tpu_ui.__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     path = f"{root}{os.pathsep}{inherited}" if inherited else root
-    arguments = [sys.executable, "-m", "tpu_ui.worker", "--address", str(address)]
+    module = ["tpu_ui.worker"]
+    if spec.ranks > 1:
+        module = ["tpu_ui.runtime.group", str(spec.ranks)]
+    arguments = [sys.executable, "-m", *module, "--address", str(address)]
     arguments += ["--runtime", spec.runtime, "--device", spec.device, "--cache", str(spec.cache)]
     with _open_log(spec) as output:
         process = subprocess.Popen(

@@ -41,6 +41,7 @@ from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.encoders import TextEncoders
 from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
 from tpu_ui.runtime.modes import Modes
+from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.shapes import Mode, Strategy
 from tpu_ui.strategy import Placement
 
@@ -85,9 +86,13 @@ class _Clock:
 class DiffusionRuntime:
     """Owns one device and one pipeline. See `tpu_ui.runtime.interface.Runtime`."""
 
-    def __init__(self, device: devices.OpenDevice, traces: Path) -> None:
-        """`traces` is the folder in which what torch.compile traced is kept."""
+    def __init__(
+        self, device: devices.OpenDevice, traces: Path, ranks: Ranks | None = None
+    ) -> None:
+        """`traces` is the folder in which what torch.compile traced is kept. `ranks`: this process
+        is one of a group, and holds a share of the weights."""
         self._device = device
+        self._ranks = ranks
         self._traces = traces
         self._loaded: _Loaded | None = None
         # Their warnings quote prompts, and a log is no place for them; ours go with the image.
@@ -114,7 +119,7 @@ class DiffusionRuntime:
     def load(self, command: Load) -> Iterator[Loading]:
         preset = command.preset
         self._loaded = None
-        loading = placement.load_pipeline(preset, self._device.torch_device, command.placement)
+        loading = placement.load_pipeline(preset, self._device, command.placement, self._ranks)
         loaded_bytes = 0
         with _memory_errors():
             while True:

@@ -13,11 +13,14 @@ from typing import Any
 
 import diffusers
 import torch
+from torch.distributed.tensor import DTensor
 
 from tpu_ui.errors import LoadError
 from tpu_ui.presets import Preset
-from tpu_ui.runtime import schedule
+from tpu_ui.runtime import parallel, schedule
+from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.encoders import HOST, TextEncoders
+from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.shapes import Strategy
 from tpu_ui.strategy import Placement
 
@@ -35,12 +38,14 @@ class Placed:
 
 
 def load_pipeline(
-    preset: Preset, device: torch.device, placement: Placement
+    preset: Preset, opened: OpenDevice, placement: Placement, ranks: Ranks | None = None
 ) -> Generator[Placed, None, Any]:
-    """Load the preset's pipeline for `device`, component by component; returns it.
+    """Load the preset's pipeline for the device, component by component; returns it.
 
-    Raises LoadError that names the component and the remedy.
+    `ranks`: the group that a sharded model is shared out among. Raises LoadError that names the
+    component and the remedy, StrategyError if a component cannot be shared out.
     """
+    device = opened.torch_device
     if preset.is_local and not Path(preset.source).is_dir():
         raise LoadError(
             f"Model {preset.name} cannot be loaded: there is no folder {preset.repository} beside"
@@ -53,13 +58,23 @@ def load_pipeline(
         )
     wanted = _component_classes(preset, kind)
     _check_components(preset, list(wanted))
+    sharded = preset.components.sharded if placement.strategy is Strategy.SHARDED else ()
+    classes = {name: _component_class(preset, name, *found) for name, found in wanted.items()}
+    for name in sharded:
+        _check_heads(preset, name, classes[name], placement.devices)
     components: dict[str, Any] = {}
-    for index, (name, (library, class_name)) in enumerate(wanted.items(), start=1):
-        component = _load_component(preset, name, library, class_name)
-        if isinstance(component, torch.nn.Module):
-            component = component.to(_home(preset, name, device, placement)).eval()
+    for index, (name, kind_of) in enumerate(classes.items(), start=1):
+        if name in sharded:
+            assert ranks is not None
+            with parallel.sharding_on(opened):
+                options = parallel.loading_options(kind_of, ranks.mesh)
+                component = _load_component(preset, name, kind_of, **options).eval()
+        else:
+            component = _load_component(preset, name, kind_of)
+            if isinstance(component, torch.nn.Module):
+                component = component.to(_home(preset, name, device, placement)).eval()
         components[name] = component
-        yield Placed(name, index, len(wanted), _weight_bytes(component))
+        yield Placed(name, index, len(classes), _weight_bytes(component))
     components["scheduler"] = schedule.on_host(components["scheduler"])
     with _load_errors(preset, "the pipeline"):
         pipeline = _running_on(device, kind)(
@@ -85,7 +100,8 @@ def _home(preset: Preset, name: str, device: torch.device, placement: Placement)
     """Where a component is while it does not run."""
     if placement.strategy is Strategy.OFFLOAD:
         return HOST
-    if placement.strategy is Strategy.STAGED and name in preset.components.text_encoders:
+    is_text = name in preset.components.text_encoders
+    if is_text and (placement.strategy is Strategy.STAGED or placement.text_on_host):
         return HOST
     return device
 
@@ -136,17 +152,36 @@ def _component_classes(preset: Preset, kind: Any) -> dict[str, tuple[str, str]]:
     }
 
 
-def _load_component(preset: Preset, name: str, library: str, class_name: str) -> Any:
+def _component_class(preset: Preset, name: str, library: str, class_name: str) -> type:
     if library not in ("diffusers", "transformers"):
         raise LoadError(f"{preset.name}: component {name} comes from {library}, which is unknown.")
+    if class_name.endswith(
+        "Processor"
+    ):  # there are no pictures to read, and its tokenizer is there
+        class_name = "AutoTokenizer"
     kind = getattr(importlib.import_module(library), class_name, None)
-    if kind is None:
+    if not isinstance(kind, type):
         raise LoadError(f"{preset.name}: the installed {library} has no {class_name} ({name}).")
-    options: dict[str, Any] = {"subfolder": name, "revision": preset.revision}
-    if isinstance(kind, type) and issubclass(kind, torch.nn.Module):
+    return kind
+
+
+def _check_heads(preset: Preset, name: str, kind: Any, devices: int) -> None:
+    """Raises StrategyError, before anything is loaded."""
+    options = {"subfolder": name, "revision": preset.revision}
+    with _load_errors(preset, f"the configuration of {name}"):
+        if issubclass(kind, diffusers.ModelMixin):
+            config = kind.load_config(preset.source, **options)
+        else:
+            config = kind.config_class.from_pretrained(preset.source, **options)
+    parallel.check_heads(f"{preset.title}'s {name}", config, devices)
+
+
+def _load_component(preset: Preset, name: str, kind: Any, **options: Any) -> Any:
+    options |= {"subfolder": name, "revision": preset.revision}
+    if issubclass(kind, torch.nn.Module):
         options["dtype"] = getattr(torch, preset.dtype)
         options["use_safetensors"] = True
-    log.info("loading %s (%s.%s)", name, library, class_name)
+    log.info("loading %s (%s)", name, kind.__name__)
     with _load_errors(preset, name):
         return kind.from_pretrained(preset.source, **options)
 
@@ -179,5 +214,10 @@ class _load_errors:
 def _weight_bytes(component: Any) -> int:
     if not isinstance(component, torch.nn.Module):
         return 0
-    tensors = [*component.parameters(), *component.buffers()]
+    tensors = [_own(tensor) for tensor in (*component.parameters(), *component.buffers())]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """What of a tensor is in this process."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

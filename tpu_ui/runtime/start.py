@@ -9,18 +9,24 @@ import logging
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tpu_ui.folders import make_writable
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime.interface import Runtime
+
+if TYPE_CHECKING:
+    from tpu_ui.runtime.parallel import FollowingRuntime
 
 SHARED_MEMORY = Path("/dev/shm/torch_tpu_cache")  # where torch_tpu keeps tier 2
 
 log = logging.getLogger(__name__)
 
 
-def diffusion_runtime(device: str, cache: Path) -> Runtime:
+def diffusion_runtime(device: str, cache: Path) -> "Runtime | FollowingRuntime":
     """A runtime for diffusers' pipelines on `device` ("auto" or the name of a Device).
+
+    In a group of ranks only the first one's is a Runtime; the others follow it.
 
     Compiled programs, and what torch.compile traced for them, are kept in `cache`, in folders named
     after the versions that made them. Raises DeviceUnavailableError.
@@ -32,7 +38,16 @@ def diffusion_runtime(device: str, cache: Path) -> Runtime:
     opened = devices.open_device(device)
     from tpu_ui.runtime.diffusion import DiffusionRuntime  # noqa: PLC0415 - imports torch
 
-    return DiffusionRuntime(opened, cache / "traces" / versions)
+    traces = cache / "traces" / versions
+    if "WORLD_SIZE" not in os.environ:  # set by torchrun
+        return DiffusionRuntime(opened, traces)
+    from tpu_ui.runtime import parallel  # noqa: PLC0415
+
+    ranks = parallel.join(opened)
+    runtime = DiffusionRuntime(opened, traces / f"rank-{ranks.rank}", ranks)
+    if ranks.rank == 0:
+        return parallel.LeadingRuntime(runtime, ranks)
+    return parallel.FollowingRuntime(runtime, ranks)
 
 
 def keep_programs(folder: Path) -> None:

@@ -6,6 +6,7 @@ whatever death, and this process and all it has started end at once.
 """
 
 import argparse
+import ctypes
 import logging
 import os
 import signal
@@ -15,21 +16,37 @@ from collections.abc import Callable
 from importlib import import_module
 from multiprocessing.connection import Client
 from pathlib import Path
+from typing import Any
 
 from tpu_ui.runtime.interface import DEVICE_CHOICES, Runtime
 from tpu_ui.worker.loop import JobLabel, Loop
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one worker; returns the exit code."""
     options = _parser().parse_args(arguments)
+    if int(os.environ.get("RANK", "0")) > 0:  # set by torchrun
+        return follow(options)
     key = bytes.fromhex(sys.stdin.readline().strip())
+    if "RANK" in os.environ:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
     label = JobLabel()
     _configure_logging(label)
     with Client(options.address, family="AF_UNIX", authkey=key) as connection:
         make = runtime_maker(options.runtime, options.device, options.cache)
         return Loop(connection, label).run(make)
+
+
+def follow(options: argparse.Namespace) -> int:
+    """Run a rank that takes its commands from rank 0, for as long as torchrun is there."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _configure_logging(JobLabel())
+    runtime: Any = runtime_maker(options.runtime, options.device, options.cache)()
+    runtime.follow()
+    return 0
 
 
 def runtime_maker(name: str, device: str, cache: Path) -> Callable[[], Runtime]:
