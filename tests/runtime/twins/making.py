@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from diffusers import DiffusionPipeline
 
-from tests.runtime.twins import flux_1, stable_diffusion_3
-from tests.runtime.twins.tokenizers import T5_TOKENS
+from tests.runtime.twins import flux_1, flux_2, qwen_image, sdxl, stable_diffusion_3, z_image
+from tests.runtime.twins.tokenizers import CHAT_TOKENS, CLIP_TOKENS, T5_TOKENS
 from tpu_ui.presets import Preset
 
 SIZES = ("32x32", "64x32")
+
+# What random weights of a denoiser are multiplied by, so that a prompt changes the picture.
+GAIN = 2.5
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,15 @@ def _reads(text_tokens: int, make: Callable[[Path], DiffusionPipeline]) -> _Kind
 KINDS = {
     "flux1-dev": _reads(T5_TOKENS, flux_1.dev),
     "flux1-schnell": _reads(T5_TOKENS, flux_1.schnell),
+    "flux2-dev": _reads(CHAT_TOKENS, flux_2.dev),
+    "flux2-klein-4b": _reads(CHAT_TOKENS, flux_2.klein),
+    "flux2-klein-9b": _reads(CHAT_TOKENS, flux_2.klein),
+    "qwen-image": _reads(CHAT_TOKENS, qwen_image.qwen_image),
     "sd35-large": _reads(T5_TOKENS, stable_diffusion_3.large),
     "sd35-large-turbo": _reads(T5_TOKENS, stable_diffusion_3.large),
     "sd35-medium": _reads(T5_TOKENS, stable_diffusion_3.medium),
+    "sdxl": _Kind(sdxl.base, CLIP_TOKENS),
+    "z-image-turbo": _reads(CHAT_TOKENS, z_image.turbo),
 }
 
 
@@ -48,7 +57,9 @@ def of(preset: Preset, folder: Path) -> Preset:
     kind = KINDS[preset.name]
     name = f"tiny-{preset.name}"
     torch.manual_seed(0)
-    kind.make(folder / f"{name}-vocabulary").save_pretrained(folder / name)
+    pipeline = kind.make(folder / f"{name}-vocabulary")
+    _amplify(getattr(pipeline, preset.components.denoiser))
+    pipeline.save_pretrained(folder / name)
     changes: dict[str, Any] = {
         "name": name,
         "repository": f"./{name}",
@@ -61,3 +72,10 @@ def of(preset: Preset, folder: Path) -> Preset:
         "call": {**preset.call, **kind.call},
     }
     return preset.model_copy(update=changes)
+
+
+def _amplify(denoiser: torch.nn.Module) -> None:
+    with torch.no_grad():
+        for name, part in denoiser.named_modules():
+            if isinstance(part, torch.nn.Linear) and name != "proj_out":  # its scale is the noise's
+                part.weight.mul_(GAIN)
