@@ -98,10 +98,8 @@ def need_gib(preset: Preset, strategy: Strategy, machine: Machine) -> float:
         case Strategy.STAGED:
             need = staying
         case Strategy.SHARDED:
-            whole = staying - sum(
-                gib[name] for name in (parts.denoiser, parts.vae) if name in parts.sharded
-            )
-            need = whole + sum(gib[name] for name in parts.sharded) / machine.devices
+            gib |= {name: gib[name] / machine.devices for name in parts.sharded}
+            need = sum(gib[name] for name in {parts.denoiser, parts.vae, *parts.sharded})
         case Strategy.OFFLOAD:
             need = max(gib[parts.denoiser], gib[parts.vae])
             return max(need + preset.working_gib, max(texts) + ENCODING_GIB)
