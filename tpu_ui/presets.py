@@ -102,6 +102,17 @@ class ComponentsTable(_Table):
         return (self.denoiser, *self.text_encoders, self.vae)
 
 
+class PaddingTable(_Table):
+    """For a pipeline whose shapes follow the prompt's length: what to pad, and to how many tokens.
+
+    `encoder_tokens`: the inputs of text encoders, on the right; nothing changes where attention is
+    causal or masked. `masked_tokens`: the embeddings, with their mask, which the denoiser obeys.
+    """
+
+    encoder_tokens: int | None = Field(default=None, ge=1)
+    masked_tokens: int | None = Field(default=None, ge=1)
+
+
 class Preset(_Table):
     """One model. `repository` is a hub name, or a folder beside the preset when it begins "./".
 
@@ -127,6 +138,7 @@ class Preset(_Table):
     text_tokens: int = Field(ge=1)
     mode: Literal["eager", "fused", "compiled"] = "compiled"
     components: ComponentsTable
+    padding: PaddingTable = PaddingTable()
     strategies: tuple[StrategyName, ...] = Field(
         default=(Strategy.RESIDENT,), min_length=1, strict=False
     )

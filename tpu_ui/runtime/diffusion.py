@@ -178,13 +178,14 @@ class DiffusionRuntime:
 
         for request in warmup.requests(self._need().preset, command.mode, command.size):
             name = f"guidance {request.guidance:g}"
-            for prompt in warmup.PROMPTS:
+            for image, prompt in enumerate(warmup.PROMPTS, start=1):
                 programs_until_now = self.programs_compiled()
                 yield warming(f"{name}: text")
                 for event in self._one_image(command.job, replace(request, prompt=prompt), 1):
                     if isinstance(event, Stepped):
                         yield warming(f"{name}: {_stage(event)}")
-                if self.programs_compiled() == programs_until_now:
+                nothing_new = self.programs_compiled() == programs_until_now
+                if nothing_new and image >= warmup.LEAST_IMAGES:
                     break
             else:
                 log.error("%s still compiles after %d images", command.size, len(warmup.PROMPTS))

@@ -13,8 +13,14 @@ from typing import Any
 
 import torch
 from accelerate.utils import send_to_device
+from torch.nn.functional import pad
+
+from tpu_ui.presets import PaddingTable
+from tpu_ui.runtime import attention
 
 HOST = torch.device("cpu")
+TOKEN_INPUTS = ("input_ids", "attention_mask")
+NO_PADDING = PaddingTable()
 
 
 class TextEncoders:
@@ -23,15 +29,22 @@ class TextEncoders:
     """
 
     def __init__(
-        self, encoders: Sequence[torch.nn.Module], device: torch.device, *, visiting: bool = False
+        self,
+        encoders: Sequence[torch.nn.Module],
+        device: torch.device,
+        *,
+        visiting: bool = False,
+        padding: PaddingTable = NO_PADDING,
     ) -> None:
-        self._encoders = list(encoders)
         self._device = device
         self._visiting = visiting
+        self._padding = padding
         self._visitor: torch.nn.Module | None = None
-        for encoder in self._encoders:
+        self._asked_tokens = 0
+        for encoder in encoders:
+            attention.rows_in_full(encoder)
             encoder.register_forward_pre_hook(self._enter, with_kwargs=True)
-            encoder.register_forward_hook(_back_to_host)
+            encoder.register_forward_hook(self._leave_with)
 
     def encode(self, encode: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """What `encode`, a pipeline's `encode_prompt`, gives for these inputs, on the device."""
@@ -39,53 +52,77 @@ class TextEncoders:
         inputs.arguments["device"] = HOST
         with self._visits():
             embeddings = encode(*inputs.args, **inputs.kwargs)
-        return send_to_device(embeddings, self._device)
+        return send_to_device(_padded(embeddings, self._padding.masked_tokens), self._device)
 
     def _enter(
         self, encoder: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, Any]:
         if self._visiting and self._visitor is not encoder:
-            self._leave()
+            self._dismiss()
             self._visitor = encoder.to(self._device)
         there = next(encoder.parameters()).device
+        tokens = self._padding.encoder_tokens
+        if tokens is not None:
+            self._asked_tokens = kwargs["input_ids"].shape[1]
+            kwargs |= {name: _fitted(kwargs[name], tokens) for name in TOKEN_INPUTS}
         return send_to_device(args, there), send_to_device(kwargs, there)
+
+    def _leave_with(self, _: torch.nn.Module, args: Any, output: Any) -> Any:
+        padded = self._padding.encoder_tokens is not None
+        return _on_host(output, self._asked_tokens if padded else None)
 
     @contextlib.contextmanager
     def _visits(self) -> Iterator[None]:
         try:
             yield
         finally:
-            self._leave()
+            self._dismiss()
 
-    def _leave(self) -> None:
+    def _dismiss(self) -> None:
         if self._visitor is not None:
             self._visitor.to(HOST)
             self._visitor = None
 
 
-def _back_to_host(_: torch.nn.Module, args: Any, output: Any) -> Any:
-    return _on_host(output)
+def _fitted(tensor: torch.Tensor, length: int) -> torch.Tensor:
+    """A tensor of batch x tokens (x features) with `length` tokens: cut, or filled up with 0."""
+    missing = length - tensor.shape[1]
+    return pad(tensor, (0, 0) * (tensor.dim() - 2) + (0, missing))
 
 
-def _on_host(value: Any) -> Any:
+def _padded(embeddings: Any, tokens: int | None) -> Any:
+    """Embeddings and their mask, which may be None, filled up to `tokens` with what is masked."""
+    if tokens is None:
+        return embeddings
+    states, mask = embeddings
+    if mask is None:
+        mask = torch.ones(states.shape[:2], dtype=torch.long)
+    return _fitted(states, tokens), _fitted(mask, tokens)
+
+
+def _on_host(value: Any, tokens: int | None) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.to(HOST)
-    return _OnHost(value) if isinstance(value, tuple | list | dict) else value
+        there = value.to(HOST)
+        return there if tokens is None or there.dim() != 3 else _fitted(there, tokens)
+    return _OnHost(value, tokens) if isinstance(value, tuple | list | dict) else value
 
 
 class _OnHost:
     """What an encoder gave, brought to the host where it is asked for: a language model gives every
     layer's states and a value for each word of its vocabulary, and a pipeline takes little of it.
+
+    `tokens` is the length that was asked for, before padding.
     """
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, given: Any, tokens: int | None) -> None:
         self._given = given
+        self._tokens = tokens
 
     def __getattr__(self, name: str) -> Any:
-        return _on_host(getattr(self._given, name))
+        return _on_host(getattr(self._given, name), self._tokens)
 
     def __getitem__(self, key: Any) -> Any:
-        return _on_host(self._given[key])
+        return _on_host(self._given[key], self._tokens)
 
     def __len__(self) -> int:
         return len(self._given)

@@ -5,6 +5,7 @@ only comes to the device for its turn.
 """
 
 import importlib
+import inspect
 import logging
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -56,14 +57,15 @@ def load_pipeline(
         raise LoadError(
             f"Preset {preset.name}: diffusers {diffusers.__version__} has no {preset.pipeline}."
         )
-    wanted = _component_classes(preset, kind)
+    index = _model_index(preset, kind)
+    wanted = _component_classes(preset, index)
     _check_components(preset, list(wanted))
     sharded = preset.components.sharded if placement.strategy is Strategy.SHARDED else ()
     classes = {name: _component_class(preset, name, *found) for name, found in wanted.items()}
     for name in sharded:
         _check_heads(preset, name, classes[name], placement.devices)
     components: dict[str, Any] = {}
-    for index, (name, kind_of) in enumerate(classes.items(), start=1):
+    for number, (name, kind_of) in enumerate(classes.items(), start=1):
         if name in sharded:
             assert ranks is not None
             with parallel.sharding_on(opened):
@@ -72,13 +74,13 @@ def load_pipeline(
         else:
             component = _load_component(preset, name, kind_of)
             if isinstance(component, torch.nn.Module):
-                component = component.to(_home(preset, name, device, placement)).eval()
+                component = _moved(component, _home(preset, name, device, placement)).eval()
         components[name] = component
-        yield Placed(name, index, len(classes), _weight_bytes(component))
+        yield Placed(name, number, len(classes), _weight_bytes(component))
     components["scheduler"] = schedule.on_host(components["scheduler"])
     with _load_errors(preset, "the pipeline"):
         pipeline = _running_on(device, kind)(
-            **components, **dict.fromkeys(preset.components.omitted)
+            **components, **dict.fromkeys(preset.components.omitted), **_plain_values(kind, index)
         )
     _check_sizes(preset, pipeline)
     pipeline.set_progress_bar_config(disable=True)
@@ -93,7 +95,7 @@ def text_encoders(
     """The pipeline's text encoders, at work where the placement has them."""
     visiting = placement.strategy is Strategy.STAGED and not placement.text_on_host
     encoders = [getattr(pipeline, name) for name in preset.components.text_encoders]
-    return TextEncoders(encoders, device, visiting=visiting)
+    return TextEncoders(encoders, device, visiting=visiting, padding=preset.padding)
 
 
 def _home(preset: Preset, name: str, device: torch.device, placement: Placement) -> torch.device:
@@ -104,6 +106,16 @@ def _home(preset: Preset, name: str, device: torch.device, placement: Placement)
     if is_text and (placement.strategy is Strategy.STAGED or placement.text_on_host):
         return HOST
     return device
+
+
+def _moved(component: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+    """The component on `device`, with tensors that are plain attributes and that `to` passes over
+    (Qwen-Image keeps its tables of positions so)."""
+    for part in component.modules():
+        for name, value in vars(part).items():
+            if isinstance(value, torch.Tensor):
+                setattr(part, name, value.to(device))
+    return component.to(device)
 
 
 def _running_on(device: torch.device, kind: Any) -> Any:
@@ -138,13 +150,27 @@ def _check_sizes(preset: Preset, pipeline: Any) -> None:
             )
 
 
-def _component_classes(preset: Preset, kind: Any) -> dict[str, tuple[str, str]]:
-    """Library and class of each component, as the repository's index names them."""
+def _model_index(preset: Preset, kind: Any) -> dict[str, Any]:
     with _load_errors(preset, "model_index.json"):
-        config = kind.load_config(preset.source, revision=preset.revision)
+        index: dict[str, Any] = kind.load_config(preset.source, revision=preset.revision)
+    return index
+
+
+def _plain_values(kind: Any, index: dict[str, Any]) -> dict[str, Any]:
+    """What else the index says of the pipeline, such as that the model is a distilled one."""
+    return {
+        name: value
+        for name, value in index.items()
+        if name in inspect.signature(kind.__init__).parameters
+        and isinstance(value, bool | int | float | str)
+    }
+
+
+def _component_classes(preset: Preset, index: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Library and class of each component, as the repository's index names them."""
     return {
         name: (value[0], value[1])
-        for name, value in config.items()
+        for name, value in index.items()
         if isinstance(value, list | tuple)
         and len(value) == 2
         and all(isinstance(part, str) for part in value)

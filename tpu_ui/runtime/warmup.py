@@ -14,9 +14,10 @@ from tpu_ui.shapes import ImageSize, Mode
 # different programs. One step more shows that nothing is left.
 STEPS = 3
 
-# What the images of one state ask for, so that text encoders run each time. The last of them is
-# never needed by a model that compiles a bounded number of programs.
-PROMPTS = ("warm-up", "once more", "and again")
+# What the images of one state ask for: first a prompt with room to spare, then one that leaves none,
+# for which some encoders run other programs. The last is for what the second still compiled.
+PROMPTS = ("warm-up", "and again " * 800, "once more")
+LEAST_IMAGES = 2
 
 
 def requests(preset: Preset, mode: Mode, size: ImageSize) -> list[GenerationRequest]:

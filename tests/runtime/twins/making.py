@@ -60,6 +60,8 @@ def of(preset: Preset, folder: Path) -> Preset:
     pipeline = kind.make(folder / f"{name}-vocabulary")
     _amplify(getattr(pipeline, preset.components.denoiser))
     pipeline.save_pretrained(folder / name)
+    shorter = kind.text_tokens - preset.text_tokens
+    padding = {name: tokens + shorter for name, tokens in preset.padding if tokens is not None}
     changes: dict[str, Any] = {
         "name": name,
         "repository": f"./{name}",
@@ -70,6 +72,7 @@ def of(preset: Preset, folder: Path) -> Preset:
         "sizes": SIZES,
         "text_tokens": kind.text_tokens,
         "call": {**preset.call, **kind.call},
+        "padding": preset.padding.model_copy(update=padding),
     }
     return preset.model_copy(update=changes)
 
