@@ -107,10 +107,13 @@ class PaddingTable(_Table):
 
     `encoder_tokens`: the inputs of text encoders, on the right; nothing changes where attention is
     causal or masked. `masked_tokens`: the embeddings, with their mask, which the denoiser obeys.
+    `flagged_tokens`: embeddings that come in lists without a mask, for a denoiser that is taught to
+    tell what is real. The lengths of the latter are multiples of 32.
     """
 
     encoder_tokens: int | None = Field(default=None, ge=1)
     masked_tokens: int | None = Field(default=None, ge=1)
+    flagged_tokens: int | None = Field(default=None, ge=32, multiple_of=32)
 
 
 class Preset(_Table):
@@ -118,7 +121,8 @@ class Preset(_Table):
 
     `weights_gib` is what each component with weights takes in the preset's dtype, in GiB (2**30
     bytes); empty where nobody has to choose by it. `working_gib` is what the largest program of the
-    largest size takes beside the weights.
+    largest size takes beside the weights. `on_host` names methods of the pipeline that read values
+    back from the device to make shapes of them: they run on the host.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
@@ -144,6 +148,7 @@ class Preset(_Table):
     )
     weights_gib: dict[str, Gib] = {}
     working_gib: float = Field(default=0, ge=0, allow_inf_nan=False)
+    on_host: tuple[str, ...] = Field(default=(), strict=False)
     call: dict[str, str | int | float | bool] = {}
     examples: tuple[str, ...] = Field(default=(), strict=False)
     folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)

@@ -25,7 +25,7 @@ Start = Callable[..., LocalDispatcher]
 
 
 @contextmanager
-def _starting(folder: Path) -> Iterator[Start]:
+def starting(folder: Path) -> Iterator[Start]:
     made: list[LocalDispatcher] = []
 
     def make(preset: Preset, **options: Any) -> LocalDispatcher:
@@ -102,7 +102,7 @@ def pixels(path: Path) -> bytes:
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Start a dispatcher for one preset; keywords replace the options."""
-    with _starting(tmp_path_factory.mktemp("real")) as make:
+    with starting(tmp_path_factory.mktemp("real")) as make:
         yield make
 
 

@@ -16,7 +16,7 @@ from accelerate.utils import send_to_device
 from torch.nn.functional import pad
 
 from tpu_ui.presets import PaddingTable
-from tpu_ui.runtime import attention
+from tpu_ui.runtime import attention, captions
 
 HOST = torch.device("cpu")
 TOKEN_INPUTS = ("input_ids", "attention_mask")
@@ -52,7 +52,7 @@ class TextEncoders:
         inputs.arguments["device"] = HOST
         with self._visits():
             embeddings = encode(*inputs.args, **inputs.kwargs)
-        return send_to_device(_padded(embeddings, self._padding.masked_tokens), self._device)
+        return send_to_device(_padded(embeddings, self._padding), self._device)
 
     def _enter(
         self, encoder: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -90,14 +90,16 @@ def _fitted(tensor: torch.Tensor, length: int) -> torch.Tensor:
     return pad(tensor, (0, 0) * (tensor.dim() - 2) + (0, missing))
 
 
-def _padded(embeddings: Any, tokens: int | None) -> Any:
-    """Embeddings and their mask, which may be None, filled up to `tokens` with what is masked."""
-    if tokens is None:
-        return embeddings
-    states, mask = embeddings
-    if mask is None:
-        mask = torch.ones(states.shape[:2], dtype=torch.long)
-    return _fitted(states, tokens), _fitted(mask, tokens)
+def _padded(embeddings: Any, padding: PaddingTable) -> Any:
+    """What `encode_prompt` gave, in the one length that the preset wants."""
+    if padding.masked_tokens is not None:
+        states, mask = embeddings
+        if mask is None:
+            mask = torch.ones(states.shape[:2], dtype=torch.long)
+        return tuple(_fitted(one, padding.masked_tokens) for one in (states, mask))
+    if padding.flagged_tokens is not None:
+        return tuple(captions.flagged(one, padding.flagged_tokens) for one in embeddings)
+    return embeddings
 
 
 def _on_host(value: Any, tokens: int | None) -> Any:

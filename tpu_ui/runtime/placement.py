@@ -4,6 +4,7 @@ Each component is read straight to its place, one after another: the device, or 
 only comes to the device for its turn.
 """
 
+import functools
 import importlib
 import inspect
 import logging
@@ -14,11 +15,12 @@ from typing import Any
 
 import diffusers
 import torch
+from accelerate.utils import send_to_device
 from torch.distributed.tensor import DTensor
 
 from tpu_ui.errors import LoadError
 from tpu_ui.presets import Preset
-from tpu_ui.runtime import parallel, schedule
+from tpu_ui.runtime import captions, parallel, schedule
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.encoders import HOST, TextEncoders
 from tpu_ui.runtime.parallel import Ranks
@@ -79,11 +81,13 @@ def load_pipeline(
         yield Placed(name, number, len(classes), _weight_bytes(component))
     components["scheduler"] = schedule.on_host(components["scheduler"])
     with _load_errors(preset, "the pipeline"):
-        pipeline = _running_on(device, kind)(
+        pipeline = _running_on(device, kind, preset.on_host)(
             **components, **dict.fromkeys(preset.components.omitted), **_plain_values(kind, index)
         )
     _check_sizes(preset, pipeline)
     pipeline.set_progress_bar_config(disable=True)
+    if preset.padding.flagged_tokens is not None:
+        captions.take_flagged(getattr(pipeline, preset.components.denoiser))
     if placement.strategy is Strategy.OFFLOAD:
         pipeline.enable_model_cpu_offload(device=device)
     return pipeline
@@ -118,9 +122,23 @@ def _moved(component: torch.nn.Module, device: torch.device) -> torch.nn.Module:
     return component.to(device)
 
 
-def _running_on(device: torch.device, kind: Any) -> Any:
-    """The pipeline class, at work on `device` though its first component may be elsewhere."""
-    return type(kind.__name__, (kind,), {"_execution_device": device})
+def _running_on(device: torch.device, kind: Any, on_host: tuple[str, ...]) -> Any:
+    """The pipeline class, at work on `device` though its first component may be elsewhere, and with
+    these methods on the host."""
+    methods = {name: _on_host(inspect.getattr_static(kind, name), device) for name in on_host}
+    return type(kind.__name__, (kind,), {"_execution_device": device, **methods})
+
+
+def _on_host(method: Any, device: torch.device) -> Any:
+    static = isinstance(method, staticmethod)
+    function = method.__func__ if static else method
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = function(*send_to_device(args, HOST), **send_to_device(kwargs, HOST))
+        return send_to_device(given, device)
+
+    return staticmethod(run) if static else run
 
 
 def _check_components(preset: Preset, present: list[str]) -> None:

@@ -14,8 +14,8 @@ from tpu_ui.shapes import ImageSize, Mode
 # different programs. One step more shows that nothing is left.
 STEPS = 3
 
-# What the images of one state ask for: first a prompt with room to spare, then one that leaves none,
-# for which some encoders run other programs. The last is for what the second still compiled.
+# What the images of one state ask for: first a prompt with room to spare, then one that leaves
+# none, for which some encoders run other programs. The last is for what the second still compiled.
 PROMPTS = ("warm-up", "and again " * 800, "once more")
 LEAST_IMAGES = 2
 
