@@ -48,7 +48,7 @@ def bare_pipeline() -> None:
             try:
                 next(loading)
             except StopIteration as end:
-                pipeline = end.value
+                pipeline, _ = end.value
                 break
         size = preset.limits(Device.SOFTWARE_TPU).default_size
         parts = [

@@ -57,6 +57,8 @@ class ImageInfo:
     timings_s: Timings
     programs_compiled: int
     version: str
+    lora: str | None = None
+    lora_weight: float = 1.0
     notices: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,7 +105,9 @@ def parameters_text(info: ImageInfo) -> str:
         lines.append(f"Negative prompt: {info.negative_prompt}")
     lines.append(
         f"Steps: {info.steps}, Sampler: {info.scheduler}, CFG scale: {info.guidance:g}, "
-        f"Seed: {info.seed}, Size: {info.size}, Model: {info.model}, Version: TPU UI {info.version}"
+        f"Seed: {info.seed}, Size: {info.size}, Model: {info.model}, "
+        + (f"LoRA: {info.lora} {info.lora_weight:g}, " if info.lora else "")
+        + f"Version: TPU UI {info.version}"
     )
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ first wrong file and names the file and the field.
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -116,6 +116,21 @@ class PaddingTable(_Table):
     flagged_tokens: int | None = Field(default=None, ge=32, multiple_of=32)
 
 
+class LoraTable(_Table):
+    """A LoRA file that a request may choose. `file` is a hub name, or a path beside the preset when
+    it begins "./"; `weight_name` is the file's name within a hub repository."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    file: str = Field(min_length=1)
+    weight_name: str | None = None
+    folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)
+
+    @property
+    def source(self) -> str:
+        """What diffusers loads from."""
+        return str((self.folder / self.file).resolve()) if self.file.startswith("./") else self.file
+
+
 class Preset(_Table):
     """One model. `repository` is a hub name, or a folder beside the preset when it begins "./".
 
@@ -151,6 +166,7 @@ class Preset(_Table):
     on_host: tuple[str, ...] = Field(default=(), strict=False)
     call: dict[str, str | int | float | bool] = {}
     examples: tuple[str, ...] = Field(default=(), strict=False)
+    loras: tuple[LoraTable, ...] = Field(default=(), strict=False)
     folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)
 
     @model_validator(mode="after")
@@ -179,6 +195,13 @@ class Preset(_Table):
             if name not in weights:
                 raise ValueError(f"{name} is missing")
         return weights
+
+    @field_validator("loras")
+    @classmethod
+    def _no_lora_twice(cls, loras: tuple[LoraTable, ...]) -> tuple[LoraTable, ...]:
+        if len({lora.name for lora in loras}) != len(loras):
+            raise ValueError("names a LoRA twice")
+        return loras
 
     @model_validator(mode="after")
     def _shards_something(self) -> Self:
@@ -232,6 +255,7 @@ class Preset(_Table):
             default_mode=preferred if preferred in modes else modes[0],
             modes=modes,
             unavailable_modes=unavailable,
+            loras=tuple(lora.name for lora in self.loras),
         )
 
 
@@ -254,12 +278,21 @@ def load(path: Path) -> Preset:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PresetError(f"{path.name}: not valid TOML: {error}.") from error
     try:
-        preset = Preset.model_validate({**table, "folder": path.parent})
+        preset = Preset.model_validate(_beside(path, table))
     except (ValidationError, InvalidRequestError) as error:
         raise PresetError(f"{path.name}: {_first_problem(error)}") from error
     if preset.name != path.stem:
         raise PresetError(f"{path.name}: name: is {preset.name!r}; it must be {path.stem!r}.")
     return preset
+
+
+def _beside(path: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """The file's table, with the folder that its paths start from."""
+    folder = path.parent
+    loras = table.get("loras", [])
+    if isinstance(loras, list):
+        loras = [{**one, "folder": folder} if isinstance(one, dict) else one for one in loras]
+    return {**table, "loras": loras, "folder": folder}
 
 
 def load_all(folder: Path = PRESETS_FOLDER) -> dict[str, Preset]:

@@ -33,13 +33,16 @@ class NumberRange:
     default: float
 
 
+LORA_WEIGHT = NumberRange(-2.0, 2.0, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one model takes.
 
     `guidance_off` is the guidance scale at and below which the model runs without classifier-free
     guidance, and None for a model whose batch never depends on it. `unavailable_modes` holds the
-    reason for each mode that cannot run here.
+    reason for each mode that cannot run here, `loras` the names of the LoRA files to choose from.
     """
 
     model: str
@@ -53,6 +56,7 @@ class Limits:
     default_mode: Mode
     modes: tuple[Mode, ...]
     unavailable_modes: tuple[tuple[Mode, str], ...] = ()
+    loras: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class GenerationRequest:
     guidance: float
     seed: int
     count: int
+    lora: str | None = None
+    lora_weight: float = 1.0
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -85,6 +91,8 @@ def validate(
     guidance: object = None,
     seed: object = None,
     count: object = None,
+    lora: object = None,
+    lora_weight: object = None,
 ) -> GenerationRequest:
     """Check one request against a model's limits. None means "the model's default".
 
@@ -104,6 +112,8 @@ def validate(
         guidance=_number("Guidance scale", guidance, limits.guidance),
         seed=_seed(seed, image_count),
         count=image_count,
+        lora=_lora(limits, lora),
+        lora_weight=_number("LoRA weight", lora_weight, LORA_WEIGHT),
     )
 
 
@@ -203,6 +213,17 @@ def _number(name: str, value: object, limits: NumberRange) -> float:
     number = float(value)  # type: ignore[arg-type]
     assert math.isfinite(number)
     return number
+
+
+def _lora(limits: Limits, value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if not limits.loras:
+        raise InvalidRequestError(f"Model {limits.model} has no LoRA; leave it empty.")
+    if value not in limits.loras:
+        names = ", ".join(limits.loras)
+        raise InvalidRequestError(f"There is no LoRA {shown(value)}; choose from {names}.")
+    return str(value)
 
 
 def _seed(value: object, count: int) -> int:

@@ -40,6 +40,7 @@ from tpu_ui.runtime.compiled import CompiledPart, repeated_blocks
 from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.encoders import TextEncoders
 from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
+from tpu_ui.runtime.lora import Loras
 from tpu_ui.runtime.modes import Modes
 from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.shapes import Mode, Strategy
@@ -57,6 +58,7 @@ class _Loaded:
     pipeline: Any
     modes: Modes
     encoders: TextEncoders
+    loras: Loras
     embeddings: RecentEmbeddings
 
     def encode(self, mode: Mode, encode: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -126,7 +128,7 @@ class DiffusionRuntime:
                 try:
                     placed = next(loading)
                 except StopIteration as end:
-                    pipeline = end.value
+                    pipeline, loras = end.value
                     break
                 loaded_bytes += placed.weight_bytes
                 yield Loading(
@@ -138,7 +140,7 @@ class DiffusionRuntime:
             preset, pipeline, self._device.torch_device, command.placement
         )
         self._loaded = _Loaded(
-            preset, command.placement.strategy, pipeline, modes, encoders, RecentEmbeddings()
+            preset, command.placement.strategy, pipeline, modes, encoders, loras, RecentEmbeddings()
         )
 
     def _compiled_parts(
@@ -215,6 +217,7 @@ class DiffusionRuntime:
         programs_before = self.programs_compiled()
         clock = _Clock(time.monotonic())
         with loaded.modes.running(request.mode) as what_ran, _memory_errors():
+            loaded.loras.use(request.lora, request.lora_weight)
             moments = make_image(
                 loaded.pipeline,
                 _arguments(loaded.preset, request),
@@ -243,6 +246,8 @@ class DiffusionRuntime:
             timings_s=clock.timings(time.monotonic()),
             programs_compiled=self.programs_compiled() - programs_before,
             version=__version__,
+            lora=request.lora,
+            lora_weight=request.lora_weight,
             notices=tuple(_notices(loaded, request, ran)),
         )
         yield ImageMade(job, image, request.size, pixels.tobytes(), info)

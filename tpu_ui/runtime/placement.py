@@ -23,6 +23,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.runtime import captions, parallel, schedule
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.encoders import HOST, TextEncoders
+from tpu_ui.runtime.lora import Loras
 from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.shapes import Strategy
 from tpu_ui.strategy import Placement
@@ -42,8 +43,10 @@ class Placed:
 
 def load_pipeline(
     preset: Preset, opened: OpenDevice, placement: Placement, ranks: Ranks | None = None
-) -> Generator[Placed, None, Any]:
-    """Load the preset's pipeline for the device, component by component; returns it.
+) -> Generator[Placed, None, tuple[Any, Loras]]:
+    """Load the preset's pipeline for the device, component by component.
+
+    Returns the pipeline, and its LoRA files ready to be chosen from.
 
     `ranks`: the group that a sharded model is shared out among. Raises LoadError that names the
     component and the remedy, StrategyError if a component cannot be shared out.
@@ -88,9 +91,10 @@ def load_pipeline(
     pipeline.set_progress_bar_config(disable=True)
     if preset.padding.flagged_tokens is not None:
         captions.take_flagged(getattr(pipeline, preset.components.denoiser))
+    loras = Loras(pipeline, getattr(pipeline, preset.components.denoiser), preset.loras)
     if placement.strategy is Strategy.OFFLOAD:
         pipeline.enable_model_cpu_offload(device=device)
-    return pipeline
+    return pipeline, loras
 
 
 def text_encoders(

@@ -71,10 +71,13 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
         guidance: float | None = None,
         seed: int | None = None,
         count: int = 1,
+        lora: str | None = None,
+        lora_weight: float | None = None,
     ) -> Iterator[GeneratedSoFar]:
         """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
 
         size is "WIDTHxHEIGHT". A seed of null or -1 is drawn; more images get the seeds after it.
+        lora is one of the model's LoRA files, lora_weight how much of it (1 if left out).
         While the job goes on, info holds one dict with "job" (for /cancel), "state" and progress;
         the first such answer comes at once. images then is empty, or holds the one picture that is
         just done, when more are to come.
@@ -90,6 +93,8 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             random_seed=seed is None,
             seed=seed,
             count=count,
+            lora=lora,
+            lora_weight=lora_weight,
         )
         with said_plainly(escape=False):
             request = to_request(dispatcher, form)

@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher
+from tpu_ui.request import LORA_WEIGHT
 from tpu_ui.ui import view
 from tpu_ui.ui.api import add_endpoints
 from tpu_ui.ui.handlers import Handlers, example_rows
@@ -61,6 +62,8 @@ class Settings:
     random_seed: Component
     seed: Component
     count: Component
+    lora: Component
+    lora_weight: Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,26 @@ def _settings(dispatcher: Dispatcher) -> Settings:
             buttons=[],
             elem_id="count",
         ),
+        **_lora_row(),
     )
+
+
+def _lora_row() -> dict[str, Component]:
+    """Shown for a model that has LoRA files."""
+    with gr.Row(elem_id="lora-row"):
+        return {
+            "lora": gr.Dropdown([], label="LoRA", value="", elem_id="lora", visible=False),
+            "lora_weight": gr.Slider(
+                LORA_WEIGHT.minimum,
+                LORA_WEIGHT.maximum,
+                value=LORA_WEIGHT.default,
+                step=0.05,
+                label="LoRA weight",
+                buttons=[],
+                elem_id="lora-weight",
+                visible=False,
+            ),
+        }
 
 
 def _size_row() -> dict[str, Component]:
@@ -276,6 +298,20 @@ def _form(ask: Ask, settings: Settings) -> list[Component]:
         settings.random_seed,
         settings.seed,
         settings.count,
+        settings.lora,
+        settings.lora_weight,
+    ]
+
+
+def _limited(settings: Settings) -> list[Component]:
+    """The outputs of `handlers.ModelSettings`, in its order."""
+    return [
+        settings.negative_prompt,
+        settings.steps,
+        settings.guidance,
+        settings.count,
+        settings.lora,
+        settings.lora_weight,
     ]
 
 
@@ -342,7 +378,7 @@ def _wire_status(
         warm_ups.cold_size,
         warm_ups.strategy,
     ]
-    limited = [settings.negative_prompt, settings.steps, settings.guidance, settings.count]
+    limited = _limited(settings)
     of_model = [ask.examples, *limited, *parts]
     page.load(handlers.open_page, None, [settings.model, *of_model], **_QUIET)
     settings.model.input(handlers.model_changed, settings.model, of_model, **_QUIET)
@@ -380,7 +416,7 @@ def _wire_pictures(
         **_PREPROCESSED,
     )
     form = [ask.prompt, settings.model, settings.mode, settings.size]
-    limited = [settings.negative_prompt, settings.steps, settings.guidance, settings.count]
+    limited = _limited(settings)
     from_picture.use.click(
         handlers.use_settings, session.info, [*form, *limited, *seed], **_SPEAKING
     )

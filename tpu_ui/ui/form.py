@@ -26,6 +26,8 @@ class Form:
     random_seed: object = True
     seed: object = None
     count: object = 1
+    lora: object = None
+    lora_weight: object = None
 
 
 def to_request(dispatcher: Dispatcher, form: Form) -> GenerationRequest:
@@ -43,6 +45,8 @@ def to_request(dispatcher: Dispatcher, form: Form) -> GenerationRequest:
         guidance=form.guidance,
         seed=None if form.random_seed else form.seed,
         count=form.count,
+        lora=form.lora,
+        lora_weight=form.lora_weight,
     )
 
 

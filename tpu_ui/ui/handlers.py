@@ -16,7 +16,7 @@ from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, LockedError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Ending, Failed, Finished, Warmed
-from tpu_ui.request import Limits, check_mode, check_size, validate
+from tpu_ui.request import LORA_WEIGHT, Limits, check_mode, check_size, validate
 from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
@@ -59,6 +59,8 @@ class ModelSettings(NamedTuple):
     steps: dict[str, Any]
     guidance: dict[str, Any]
     image_count: dict[str, Any]
+    lora: dict[str, Any]
+    lora_weight: dict[str, Any]
 
 
 class LiveParts(NamedTuple):
@@ -225,6 +227,8 @@ class Handlers:
             settings.negative_prompt["value"] = request.negative_prompt
             settings.steps["value"] = request.steps
             settings.guidance["value"] = request.guidance
+            settings.lora["value"] = request.lora or ""
+            settings.lora_weight["value"] = request.lora_weight
             size = self._size_from_picture(limits, request.mode.value, str(request.size))
             form = (request.prompt, request.model, request.mode.value, size)
             return *form, *settings, False, request.seed
@@ -242,7 +246,8 @@ _ON, _OFF = gr.update(interactive=True), gr.update(interactive=False)
 AT_REST = Buttons(_ON, _ON, _ON, _OFF)
 AT_WORK = Buttons(_OFF, _OFF, _OFF, _ON)
 NOTHING = Run(*(gr.skip() for _ in Run._fields))
-_FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", "seed")
+_LORA_KEYS = ("lora", "lora_weight")
+_FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", "seed", *_LORA_KEYS)
 
 
 def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
@@ -265,6 +270,8 @@ def model_settings(limits: Limits) -> ModelSettings:
             guidance.minimum, guidance.maximum, guidance.default, view.guidance_note(limits)
         ),
         image_count=_slider(1, limits.max_count, 1, view.count_note(limits)),
+        lora=gr.update(choices=[("None", ""), *limits.loras], value="", visible=bool(limits.loras)),
+        lora_weight=gr.update(value=LORA_WEIGHT.default, visible=bool(limits.loras)),
     )
 
 
