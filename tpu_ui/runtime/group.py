@@ -20,6 +20,9 @@ def main(arguments: list[str]) -> None:
     """Run the group; ends with its exit code."""
     ranks, *worker = arguments
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the host's name may lead elsewhere, or fail
+    # torchrun's own choice is one thread, and a text encoder may run on the host.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // int(ranks), 1)))
     if chips.on_the_bus():
         set_tpu_environment(int(ranks))
     from torch.distributed.run import main as torchrun  # noqa: PLC0415 - after the environment
