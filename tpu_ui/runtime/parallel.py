@@ -62,9 +62,21 @@ class Ranks:
         return box[0]
 
     def meet(self) -> None:
-        """Wait until every rank is here. Raises WorkerDiedError if one does not come in time."""
+        """Wait until every rank is here. Raises WorkerDiedError."""
         with _group_errors():
-            torch.distributed.monitored_barrier(self.control, timedelta(seconds=self.patience_s))
+            torch.distributed.barrier(self.control)
+
+
+@contextlib.contextmanager
+def ending_after(seconds: float) -> Iterator[None]:
+    """A context in which to wait for ranks that may be waiting for this one. If it takes longer,
+    this process ends by SIGALRM, which reaches it wherever it waits, and torchrun ends the others.
+    """
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @contextlib.contextmanager
@@ -172,13 +184,14 @@ class LeadingRuntime:
             word = FAILED if _survives(error) else None
             raise
         finally:  # at the end, after an error, or closed by a cancel
-            self._ranks.share(word)
-            events.close()
-            if word is not None:
-                self._ranks.meet()
+            with ending_after(self._ranks.patience_s):
+                self._ranks.share(word)
+                events.close()
+                if word is not None:
+                    self._ranks.meet()
 
     def _dismiss(self) -> None:
-        with contextlib.suppress(WorkerDiedError):  # they are gone already
+        with ending_after(LAST_WORD_S), contextlib.suppress(WorkerDiedError):  # they are gone
             self._ranks.share(None)
         torch.distributed.destroy_process_group()
 
@@ -193,7 +206,8 @@ class FollowingRuntime:
     def follow(self) -> None:
         """Returns when rank 0 has ended. Raises what this process cannot go on after."""
         while (command := self._ranks.share()) is not None and self._follow(command):
-            self._ranks.meet()
+            with ending_after(self._ranks.patience_s):
+                self._ranks.meet()
         torch.distributed.destroy_process_group()
 
     def _follow(self, command: Load | WarmUp | Generate) -> bool:
@@ -206,9 +220,8 @@ class FollowingRuntime:
             log.exception("rank %d", self._ranks.rank)
             # Rank 0 has met it too, and says so; or it waits for what this rank was to add.
             patience_s = self._ranks.patience_s if _survives(error) else LAST_WORD_S
-            signal.setitimer(signal.ITIMER_REAL, patience_s)  # ends this process
-            word = self._ranks.share()
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            with ending_after(patience_s):
+                word = self._ranks.share()
             if word != (FAILED if _survives(error) else None):
                 raise
         finally:
