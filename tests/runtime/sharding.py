@@ -81,13 +81,14 @@ def group_of(dispatcher: LocalDispatcher) -> Group:
     return Group(torchrun, tuple(ranks), frozenset(listening([torchrun, *ranks])))
 
 
-def run_ranks(module: str, *arguments: object, ranks: int = 2) -> list[Any]:
+def run_ranks(module: str, *arguments: object, ranks: int = 2, **environment: str) -> list[Any]:
     """Run `python -m module arguments` in each rank of a group; the JSON that they print."""
+    environment |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     ran = subprocess.run(
         [sys.executable, *torchrun, "-m", module, *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=SCRIPT_S,
