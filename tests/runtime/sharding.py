@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors.torch import load_file, save_file
@@ -85,13 +86,14 @@ def run_ranks(module: str, *arguments: object, ranks: int = 2, **environment: st
     """Run `python -m module arguments` in each rank of a group; the JSON that they print."""
     environment |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    ran = subprocess.run(
-        [sys.executable, *torchrun, "-m", module, *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=SCRIPT_S,
-    )
+    with TemporaryDirectory() as folder:
+        ran = subprocess.run(
+            [sys.executable, *torchrun, f"--log-dir={folder}", "-m", module, *map(str, arguments)],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=SCRIPT_S,
+        )
     assert ran.returncode == 0, ran.stderr[-4000:]
     return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]

@@ -92,7 +92,6 @@ def test_killed_process_fails_its_job_and_a_new_group_takes_the_next(
     assert isinstance(ending, Failed)
     assert ending.kind == WorkerDiedError.__name__
     assert ending.message.endswith("try again.")
-    print(ending.message)
     drawn(pair, tiny)
     assert_gone(group)
     assert not set(group_of(pair).pids) & set(group.pids)
@@ -101,14 +100,13 @@ def test_killed_process_fails_its_job_and_a_new_group_takes_the_next(
 def test_rank_that_fails_alone_keeps_nobody_waiting(start: Start, tiny: Preset) -> None:
     dispatcher = start_sharded(start, tiny, 2, runtime=LOPSIDED, first_pause_s=0.1)
     try:
-        drawn(dispatcher, tiny)
         for rank in (1, 0):
+            drawn(dispatcher, tiny)
             group = group_of(dispatcher)
             job = dispatcher.submit(ask(dispatcher, tiny, prompt=f"rank {rank}"))
             ending = ending_of(dispatcher, job, READY_S)
             assert isinstance(ending, Failed)
             assert ending.kind == WorkerDiedError.__name__
-            drawn(dispatcher, tiny)
             assert_gone(group)
     finally:
         dispatcher.close()
