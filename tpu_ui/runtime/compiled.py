@@ -86,7 +86,7 @@ class CompiledPart:
         began_s = time.monotonic()
         compiled = torch.compile(
             caller.forward,
-            backend="tpu",
+            backend=self._device.compiler,
             fullgraph=True,
             dynamic=False,
             # A function is chosen by the forms of its inputs; there is nothing left to guard.

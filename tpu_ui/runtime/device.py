@@ -31,7 +31,7 @@ class OpenDevice:
 
     `programs_compiled` counts programs handed to the compiler since the start, eager operations
     included; `program_names(n)` names those after the first n, where that can be known.
-    `memory_bytes` is None where the device does not tell.
+    `memory_bytes` is None where the device does not tell. `compiler` is torch.compile's backend.
     """
 
     device: Device
@@ -41,6 +41,7 @@ class OpenDevice:
     reason: str
     programs_compiled: Callable[[], int]
     program_names: Callable[[int], tuple[str, ...]]
+    compiler: str = "tpu"
 
     def synchronize(self) -> None:
         """Wait until everything that was sent to the device has run."""

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tpu_ui import chips
@@ -20,12 +21,18 @@ def main(arguments: list[str]) -> None:
     """Run the group; ends with its exit code."""
     ranks, *worker = arguments
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the host's name may lead elsewhere, or fail
+    # torchrun's own choice is one thread, and a text encoder may run on the host.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // int(ranks), 1)))
     if chips.on_the_bus():
         set_tpu_environment(int(ranks))
     from torch.distributed.run import main as torchrun  # noqa: PLC0415 - after the environment
 
-    # Standalone: a port that is free, on this machine alone.
-    torchrun(["--standalone", f"--nproc-per-node={ranks}", "-m", "tpu_ui.worker", *worker])
+    with TemporaryDirectory(prefix="tpu-ui-") as folder:  # readable by this user only
+        # In a file: "--standalone" unpickles what anybody sends to a port that is open to all.
+        meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint={folder}/ranks"]
+        meeting += ["--rdzv-conf=store_type=file", "--local-addr=localhost", f"--log-dir={folder}"]
+        torchrun([*meeting, f"--nproc-per-node={ranks}", "-m", "tpu_ui.worker", *worker])
 
 
 def set_tpu_environment(ranks: int) -> None:

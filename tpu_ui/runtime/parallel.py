@@ -7,6 +7,7 @@ they compute together crosses between devices inside diffusers' and transformers
 import atexit
 import contextlib
 import logging
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +21,7 @@ from diffusers.hooks import tensor_parallel
 from torch.distributed.device_mesh import DeviceMesh
 from transformers import DistributedConfig, PretrainedConfig
 
-from tpu_ui.errors import StrategyError, TpuUiError
+from tpu_ui.errors import StrategyError, TpuUiError, WorkerDiedError
 from tpu_ui.protocol import (
     Generate,
     ImageMade,
@@ -36,8 +37,10 @@ from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.interface import Runtime
 from tpu_ui.shapes import Device
 
-GO_ON, STOP = "go on", "stop"
+GO_ON, STOP, FAILED = "go on", "stop", "failed"  # and None: there is nothing more to do
 IDLE_S = timedelta(days=365)  # a rank waits for its next command; torchrun knows who has died
+PATIENCE_S = 300.0  # at the end of a command: one rank may read its share later than another
+LAST_WORD_S = 10.0  # for rank 0, which should tell what has ended this rank
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +52,43 @@ class Ranks:
     rank: int
     mesh: DeviceMesh
     control: Any  # a process group on the host
+    patience_s: float = PATIENCE_S
 
     def share(self, word: Any = None) -> Any:
-        """What rank 0 says. Every rank calls this at the same point."""
+        """What rank 0 says. Every rank calls this at the same point. Raises WorkerDiedError."""
         box = [word]
-        torch.distributed.broadcast_object_list(box, src=0, group=self.control)
+        with _group_errors():
+            torch.distributed.broadcast_object_list(box, src=0, group=self.control)
         return box[0]
+
+    def meet(self) -> None:
+        """Wait until every rank is here. Raises WorkerDiedError."""
+        with _group_errors():
+            torch.distributed.barrier(self.control)
+
+
+@contextlib.contextmanager
+def ending_after(seconds: float) -> Iterator[None]:
+    """A context in which to wait for ranks that may be waiting for this one. If it takes longer,
+    this process ends by SIGALRM, which reaches it wherever it waits, and torchrun ends the others.
+    """
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextlib.contextmanager
+def _group_errors() -> Iterator[None]:
+    """Turns what gloo raises when a rank is gone into our error."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise WorkerDiedError(
+            "One of the model's processes has ended, or does not answer, so the others end too."
+            " New ones are starting; try again."
+        ) from error
 
 
 def join(device: OpenDevice) -> Ranks:
@@ -138,6 +172,7 @@ class LeadingRuntime:
         """The command's own events. Before each, and at the end, the others hear a word."""
         self._ranks.share(command)
         events = begin(self._own, command)
+        word: str | None = STOP
         try:
             while True:
                 self._ranks.share(GO_ON)
@@ -145,12 +180,18 @@ class LeadingRuntime:
                 if event is None:
                     return
                 yield event
+        except Exception as error:
+            word = FAILED if _survives(error) else None
+            raise
         finally:  # at the end, after an error, or closed by a cancel
-            self._ranks.share(STOP)
-            events.close()
+            with ending_after(self._ranks.patience_s):
+                self._ranks.share(word)
+                events.close()
+                if word is not None:
+                    self._ranks.meet()
 
     def _dismiss(self) -> None:
-        with contextlib.suppress(RuntimeError):  # they are gone already
+        with ending_after(LAST_WORD_S), contextlib.suppress(WorkerDiedError):  # they are gone
             self._ranks.share(None)
         torch.distributed.destroy_process_group()
 
@@ -164,20 +205,33 @@ class FollowingRuntime:
 
     def follow(self) -> None:
         """Returns when rank 0 has ended. Raises what this process cannot go on after."""
-        while (command := self._ranks.share()) is not None:
-            events = begin(self._own, command)
-            try:
-                while self._ranks.share() == GO_ON:
-                    next(events, None)
-            except Exception as error:
-                log.exception("rank %d", self._ranks.rank)
-                if isinstance(error, TpuUiError) and not error.survives:
-                    raise
-                if self._ranks.share() != STOP:  # rank 0 has met it too, or is out of step
-                    raise
-            finally:
-                events.close()
+        while (command := self._ranks.share()) is not None and self._follow(command):
+            with ending_after(self._ranks.patience_s):
+                self._ranks.meet()
         torch.distributed.destroy_process_group()
+
+    def _follow(self, command: Load | WarmUp | Generate) -> bool:
+        """Do this rank's part of a command. False: rank 0 ends by it."""
+        events = begin(self._own, command)
+        try:
+            while (word := self._ranks.share()) == GO_ON:
+                next(events, None)
+        except Exception as error:
+            log.exception("rank %d", self._ranks.rank)
+            # Rank 0 has met it too, and says so; or it waits for what this rank was to add.
+            patience_s = self._ranks.patience_s if _survives(error) else LAST_WORD_S
+            with ending_after(patience_s):
+                word = self._ranks.share()
+            if word != (FAILED if _survives(error) else None):
+                raise
+        finally:
+            events.close()
+        return word is not None
+
+
+def _survives(error: Exception) -> bool:
+    """Whether a process goes on after it; the worker's loop decides in the same way."""
+    return not isinstance(error, TpuUiError) or error.survives
 
 
 def begin(runtime: Runtime, command: Load | WarmUp | Generate) -> Any:

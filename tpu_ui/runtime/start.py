@@ -44,7 +44,7 @@ def diffusion_runtime(device: str, cache: Path) -> "Runtime | FollowingRuntime":
     from tpu_ui.runtime import parallel  # noqa: PLC0415
 
     ranks = parallel.join(opened)
-    runtime = DiffusionRuntime(opened, traces / f"rank-{ranks.rank}", ranks)
+    runtime = DiffusionRuntime(opened, traces / f"rank-{ranks.rank}-of-{ranks.mesh.size()}", ranks)
     if ranks.rank == 0:
         return parallel.LeadingRuntime(runtime, ranks)
     return parallel.FollowingRuntime(runtime, ranks)
