@@ -64,6 +64,18 @@ def test_unknown_model_is_told_with_those_that_exist() -> None:
     assert "demo" in said
 
 
+def test_strategy_that_the_model_does_not_offer_is_told_with_those_it_does() -> None:
+    said = refused("--strategy", "sharded", "--model", "sdxl", "--port", str(free_port()))
+    assert said.splitlines()[-1] == (
+        "app.py: Stable Diffusion XL is not offered sharded; choose from resident, staged, offload."
+    )
+
+
+def test_strategy_that_the_device_does_not_allow_is_told_with_the_reason() -> None:
+    said = refused("--strategy", "offload", "--device", "cpu", "--port", str(free_port()))
+    assert "cannot run offload here: on a plain CPU there is no chip" in said
+
+
 def test_wrong_variable_is_told() -> None:
     environment = {**os.environ, "TPU_UI_WARM": "everything"}
     done = subprocess.run(

@@ -92,6 +92,30 @@ def test_weights_are_of_all_components_or_of_none(
         load(tmp_path / "demo.toml")
 
 
+SHARED = GOOD.replace("[components]", '[components]\nsharded = ["transformer"]')
+WHOLE = f"{WEIGHTS}\n[whole_gib]\ntransformer = 0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("[whole_gib]\ntransformer = 0.5", "", "whole_gib: Value error, transformer is missing."),
+        ("transformer = 0.5", "transformer = 0", "whole_gib.transformer: "),
+        ("transformer = 0.5", "", "whole_gib: Value error, transformer is missing."),
+        ("transformer = 0.5", "vae = 0.1", "whole_gib: Value error, vae is not one of "),
+    ],
+)
+def test_what_each_device_holds_whole_is_said_of_all_that_is_sharded(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    path = tmp_path / "demo.toml"
+    path.write_text(SHARED + WHOLE)
+    assert load(path).whole_gib == {"transformer": 0.5}
+    path.write_text(SHARED + WHOLE.replace(old, new))
+    with pytest.raises(PresetError, match=rf"^demo\.toml: {re.escape(problem)}"):
+        load(path)
+
+
 def test_weights_are_read_and_are_optional(tmp_path: Path) -> None:
     assert make_preset(tmp_path).weights_gib == {}
     (tmp_path / "demo.toml").write_text(GOOD + WEIGHTS)

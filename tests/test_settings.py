@@ -14,6 +14,7 @@ def test_defaults_are_a_private_local_app() -> None:
         None,
         "default",
     )
+    assert (chosen.strategy, chosen.chips) == ("auto", None)
     assert (chosen.host, chosen.port, chosen.share, chosen.lock) == (
         "127.0.0.1",
         7860,
@@ -33,6 +34,8 @@ def test_every_option_has_a_variable_and_the_command_line_wins() -> None:
         "TPU_UI_DEVICE": "cpu",
         "TPU_UI_MODEL": "other",
         "TPU_UI_MODE": "eager",
+        "TPU_UI_STRATEGY": "staged",
+        "TPU_UI_CHIPS": "4",
         "TPU_UI_WARM": "all",
         "TPU_UI_LOCK": "1",
         "TPU_UI_HOST": "0.0.0.0",
@@ -50,6 +53,7 @@ def test_every_option_has_a_variable_and_the_command_line_wins() -> None:
         "eager",
         "all",
     )
+    assert (chosen.strategy, chosen.chips) == ("staged", 4)
     assert (chosen.lock, chosen.host, chosen.port, chosen.share) == (True, "0.0.0.0", 9000, False)
     assert chosen.auth == ("me", "secret:with:colons")
     assert (chosen.workers, chosen.outputs.name, chosen.cache.name) == (2, "pictures", "kept")
@@ -94,6 +98,8 @@ def test_wrong_variable_is_named_with_what_is_right(variable: str, value: str, r
         ["--workers", "0"],
         ["--auth", "me"],
         ["--mode", "fast"],
+        ["--strategy", "tiled"],
+        ["--chips", "0"],
     ],
 )
 def test_wrong_command_line_ends_with_status_2(

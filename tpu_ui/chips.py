@@ -30,10 +30,10 @@ CHIPS = {
 }
 
 
-def on_the_bus(folder: Path = PCI_FOLDER) -> tuple[Chip, ...]:
+def on_the_bus(folder: Path | None = None) -> tuple[Chip, ...]:
     """The TPU chips of this machine."""
     found = []
-    for entry in sorted(folder.glob("*")):
+    for entry in sorted((folder or PCI_FOLDER).glob("*")):
         try:
             vendor = (entry / "vendor").read_text().strip()
             device = (entry / "device").read_text().strip()

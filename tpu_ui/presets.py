@@ -135,9 +135,10 @@ class Preset(_Table):
     """One model. `repository` is a hub name, or a folder beside the preset when it begins "./".
 
     `weights_gib` is what each component with weights takes in the preset's dtype, in GiB (2**30
-    bytes); empty where nobody has to choose by it. `working_gib` is what the largest program of the
-    largest size takes beside the weights. `on_host` names methods of the pipeline that read values
-    back from the device to make shapes of them: they run on the host.
+    bytes); empty where nobody has to choose by it. `whole_gib` is what of each sharded component
+    every device holds, since its class's plan leaves it alone. `working_gib` is what the largest
+    program of the largest size takes beside the weights. `on_host` names methods of the pipeline
+    that read values back from the device to make shapes of them: they run on the host.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
@@ -162,6 +163,7 @@ class Preset(_Table):
         default=(Strategy.RESIDENT,), min_length=1, strict=False
     )
     weights_gib: dict[str, Gib] = {}
+    whole_gib: dict[str, Gib] = Field(default={}, validate_default=True)
     working_gib: float = Field(default=0, ge=0, allow_inf_nan=False)
     on_host: tuple[str, ...] = Field(default=(), strict=False)
     call: dict[str, str | int | float | bool] = {}
@@ -186,14 +188,8 @@ class Preset(_Table):
     @classmethod
     def _weights_of_all(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
         components = info.data.get("components")
-        if not weights or components is None:  # a wrong table of components is told by itself
-            return weights
-        for name in weights:
-            if name not in components.weighted:
-                raise ValueError(f"{name} is not one of the components")
-        for name in components.weighted:
-            if name not in weights:
-                raise ValueError(f"{name} is missing")
+        if weights and components is not None:  # a wrong table of components is told by itself
+            _check_names(weights, components.weighted, "the components")
         return weights
 
     @field_validator("loras")
@@ -202,6 +198,14 @@ class Preset(_Table):
         if len({lora.name for lora in loras}) != len(loras):
             raise ValueError("names a LoRA twice")
         return loras
+
+    @field_validator("whole_gib")
+    @classmethod
+    def _whole_of_all(cls, whole: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        components, weights = info.data.get("components"), info.data.get("weights_gib")
+        if components is not None and (weights or whole):
+            _check_names(whole, components.sharded, "components.sharded")
+        return whole
 
     @model_validator(mode="after")
     def _shards_something(self) -> Self:
@@ -257,6 +261,15 @@ class Preset(_Table):
             unavailable_modes=unavailable,
             loras=tuple(lora.name for lora in self.loras),
         )
+
+
+def _check_names(figures: dict[str, float], names: tuple[str, ...], where: str) -> None:
+    for name in figures:
+        if name not in names:
+            raise ValueError(f"{name} is not one of {where}")
+    for name in names:
+        if name not in figures:
+            raise ValueError(f"{name} is missing")
 
 
 def unavailable_mode(mode: Mode, device: Device) -> str | None:

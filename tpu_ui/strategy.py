@@ -4,7 +4,7 @@ Arithmetic on a preset's figures. Knows no model by name, and nothing of how a s
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from tpu_ui.errors import StrategyError
@@ -31,12 +31,12 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class Placement:
     """A strategy with its details. `devices`: how many it uses, one process each. `text_on_host`:
-    text encoders that are not sharded run on the host. `reason` is one line."""
+    text encoders that are not sharded run on the host. `reason`, one line, tells no two apart."""
 
     strategy: Strategy
     devices: int = 1
     text_on_host: bool = False
-    reason: str = ""
+    reason: str = field(default="", compare=False)
 
 
 RESIDENT = Placement(Strategy.RESIDENT)
@@ -48,7 +48,8 @@ def unavailable_strategy(strategy: Strategy, machine: Machine) -> str | None:
         if machine.device is Device.SOFTWARE_TPU:
             return "the software TPU is one device; ranks run on chips, or with --device cpu"
         if machine.devices < 2:
-            return "it takes at least two chips; say how many with --chips"
+            remedy = "; say how many processes with --chips" if machine.device is Device.CPU else ""
+            return f"it takes several devices, and a worker has one{remedy}"
     elif strategy is not Strategy.RESIDENT and machine.device is Device.CPU:
         return "on a plain CPU there is no chip to keep weights away from"
     return None
@@ -57,7 +58,8 @@ def unavailable_strategy(strategy: Strategy, machine: Machine) -> str | None:
 def choose(preset: Preset, wanted: Strategy | None, machine: Machine) -> Placement:
     """How `preset` runs on `machine`. `wanted` None: what moves least over the host link and fits.
 
-    Raises StrategyError when nothing fits, or `wanted` cannot run or is not offered.
+    What is wanted is done though it may not fit. Raises StrategyError when nothing fits, or
+    `wanted` cannot run or is not offered.
     """
     if wanted is not None:
         return _as_wanted(preset, wanted, machine)
@@ -69,17 +71,22 @@ def choose(preset: Preset, wanted: Strategy | None, machine: Machine) -> Placeme
     if not able:
         offered = ", ".join(preset.strategies)
         raise StrategyError(f"{preset.title} cannot run on {machine.device}: it offers {offered}.")
-    if machine.memory_gib is None or not preset.weights_gib:
-        unknown = "the device's memory" if machine.memory_gib is None else "the model's weight"
-        return _placed(preset, able[0], machine, f"{unknown} sets no limit that is known")
-    needs = {strategy: need_gib(preset, strategy, machine) for strategy in able}
-    for strategy, need in needs.items():
-        if need <= USABLE * machine.memory_gib:
-            return _placed(preset, strategy, machine, _why(needs, strategy, machine.memory_gib))
+    if machine.memory_gib is None:
+        return _placed(preset, able[0], machine, "no limit is known for this device's memory")
+    if not preset.weights_gib:
+        return _placed(preset, able[0], machine, "the preset does not say what the model weighs")
+    needs: dict[Strategy, float] = {}
+    for strategy in able:
+        too_much = [f"{name} would need {need:.1f}" for name, need in needs.items()]
+        needs[strategy] = need_gib(preset, strategy, machine)
+        if needs[strategy] <= USABLE * machine.memory_gib:
+            reason = "; ".join([_needed(preset, strategy, machine), *too_much])
+            return _placed(preset, strategy, machine, reason)
     least = min(needs, key=lambda strategy: needs[strategy])
+    more = ", or more chips" if Strategy.SHARDED in preset.strategies else ""
     raise StrategyError(
         f"{preset.title} does not fit: {least}, it needs {needs[least]:.1f} GiB of each device's"
-        f" {machine.memory_gib:g}. Use a chip with more memory, or more chips."
+        f" {machine.memory_gib:g}. Use a chip with more memory{more}."
     )
 
 
@@ -90,22 +97,23 @@ def need_gib(preset: Preset, strategy: Strategy, machine: Machine) -> float:
     """
     parts = preset.components
     gib = dict.fromkeys(parts.weighted, 0.0) | preset.weights_gib
-    staying = gib[parts.denoiser] + gib[parts.vae]
     texts = [gib[name] for name in parts.text_encoders]
     match strategy:
         case Strategy.RESIDENT:
-            need = staying + sum(texts)
+            held = sum(gib.values())
         case Strategy.STAGED:
-            need = staying
+            held = gib[parts.denoiser] + gib[parts.vae]
         case Strategy.SHARDED:
-            gib |= {name: gib[name] / machine.devices for name in parts.sharded}
-            need = sum(gib[name] for name in {parts.denoiser, parts.vae, *parts.sharded})
+            for name in parts.sharded:
+                whole = preset.whole_gib.get(name, 0.0)
+                gib[name] = whole + (gib[name] - whole) / machine.devices
+            held = sum(gib[name] for name in {parts.denoiser, parts.vae, *parts.sharded})
         case Strategy.OFFLOAD:
-            need = max(gib[parts.denoiser], gib[parts.vae])
-            return max(need + preset.working_gib, max(texts) + ENCODING_GIB)
+            held = max(gib[parts.denoiser], gib[parts.vae])
+            return max(held + preset.working_gib, max(texts) + ENCODING_GIB)
         case _:
             assert_never(strategy)
-    return need + preset.working_gib
+    return held + preset.working_gib
 
 
 def _as_wanted(preset: Preset, wanted: Strategy, machine: Machine) -> Placement:
@@ -115,28 +123,35 @@ def _as_wanted(preset: Preset, wanted: Strategy, machine: Machine) -> Placement:
     why = unavailable_strategy(wanted, machine)
     if why is not None:
         raise StrategyError(f"{preset.title} cannot run {wanted} here: {why}.")
-    return _placed(preset, wanted, machine, "asked for")
+    reason = "asked for"
+    if machine.memory_gib is not None and preset.weights_gib:
+        reason = f"{reason}; {_needed(preset, wanted, machine)}"
+        if need_gib(preset, wanted, machine) > USABLE * machine.memory_gib:
+            reason = f"{reason}, which is too much"
+    return _placed(preset, wanted, machine, reason)
 
 
 def _placed(preset: Preset, strategy: Strategy, machine: Machine, reason: str) -> Placement:
     """The text encoders come to the device if there is room for them."""
+    if strategy in (Strategy.RESIDENT, Strategy.OFFLOAD):
+        return Placement(strategy, reason=reason)
+    parts, need = preset.components, need_gib(preset, strategy, machine)
+    sharded = parts.sharded if strategy is Strategy.SHARDED else ()
+    whole = [name for name in parts.text_encoders if name not in sharded]
+    texts = [preset.weights_gib.get(name, 0.0) for name in whole]
+    if strategy is Strategy.STAGED:
+        # They come one at a time, while what the denoiser's and VAE's programs work with is free.
+        need += max(texts) + ENCODING_GIB - preset.working_gib
+    else:
+        need += sum(texts)  # and stay
+    on_host = bool(texts) and need > USABLE * (machine.memory_gib or math.inf)
+    if texts:
+        reason = f"{reason}; text is encoded {'on the host' if on_host else 'on the chip'}"
     devices = machine.devices if strategy is Strategy.SHARDED else 1
-    on_host = False
-    if strategy in (Strategy.STAGED, Strategy.SHARDED):
-        parts = preset.components
-        apart = [name for name in parts.text_encoders if name not in parts.sharded or devices == 1]
-        texts = [preset.weights_gib.get(name, 0.0) for name in apart]
-        more = max(texts, default=0.0) if strategy is Strategy.STAGED else sum(texts)
-        room = USABLE * (machine.memory_gib or math.inf)
-        # While text is encoded, what a denoiser's or VAE's program works with is free.
-        resting = need_gib(preset, strategy, machine) - preset.working_gib
-        on_host = resting + more + ENCODING_GIB > room
-        if apart:
-            reason = f"{reason}; text is encoded {'on the host' if on_host else 'on the chip'}"
     return Placement(strategy, devices, on_host, reason)
 
 
-def _why(needs: dict[Strategy, float], chosen: Strategy, memory_gib: float) -> str:
-    text = f"needs {needs[chosen]:.1f} of {memory_gib:g} GiB"
-    too_much = [f"{name} {need:.1f}" for name, need in needs.items() if need > memory_gib * USABLE]
-    return f"{text}; too much: {', '.join(too_much)}" if too_much else text
+def _needed(preset: Preset, strategy: Strategy, machine: Machine) -> str:
+    text = f"needs {need_gib(preset, strategy, machine):.1f} of {machine.memory_gib:g} GiB"
+    several = strategy is Strategy.SHARDED
+    return f"{text} on each of {machine.devices} devices" if several else text

@@ -11,8 +11,10 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Complaints, Open
 from tests.conftest import Serve, Served, presets_with
+from tpu_ui.errors import StrategyError
 from tpu_ui.metadata import ImageInfo, Timings, encode_png, read_png
 from tpu_ui.presets import load_all
+from tpu_ui.shapes import Strategy
 
 PICTURE = "#pictures [data-testid=detailed-image]"
 
@@ -394,6 +396,62 @@ def test_modes_that_cannot_run_here_are_named_with_the_reason(
         expect(page.locator("#mode input")).to_have_count(1)
         expect(page.locator("#mode")).to_contain_text("Compiled is not available here: compiled")
         page.close()
+
+
+def test_another_strategy_loads_the_model_again_and_pictures_say_so(
+    open_page: Open, serve: Serve, tmp_path: Path
+) -> None:
+    everywhere = presets_with(strategies=(*load_all()["demo"].strategies, Strategy.SHARDED))
+    with serve(locked=False, presets=everywhere) as served:
+        page, other = open_page(served), open_page(served)
+        page.get_by_text("Programs and warm-up").click()
+        expect(page.locator("#strategy")).to_contain_text("Resident: no limit is known")
+        expect(page.locator("#strategy")).to_contain_text("Sharded is not available: the software")
+        expect(page.locator("#strategy")).to_contain_text("A change loads the model again.")
+        page.locator("#strategy input").click()
+        expect(page.get_by_role("option")).to_contain_text(
+            ["Automatic", "Resident", "Staged", "Offload"]
+        )
+        page.get_by_role("option", name="Offload").click()
+        expect(page.locator("#strip .tpu-facts")).to_contain_text("Offload")
+        expect(page.locator("#strategy")).to_contain_text("Offload: asked for.")
+        expect(page.locator("#strip li[data-size='256x256']")).to_contain_text("ready, took")
+        expect(page.locator("#strategy input")).to_have_value("Offload: one part at a time")
+        expect(other.locator("#strip .tpu-facts")).to_contain_text("Offload")
+        other.get_by_text("Programs and warm-up").click()
+        expect(other.locator("#strategy input")).to_have_value("Offload: one part at a time")
+        ask(page, "a tree")
+        expect(page.locator(PICTURE)).to_be_visible()
+        at_rest(page)
+        assert read_png(download(page, tmp_path))["strategy"] == "offload"
+        page.close()
+        other.close()
+
+
+def test_a_strategy_that_is_refused_is_said_and_not_shown_as_chosen(
+    open_page: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(model: str, strategy: Strategy | None) -> None:
+        raise StrategyError("There is <no> room.")
+
+    with serve(locked=False) as served:
+        page = open_page(served)
+        monkeypatch.setattr(served.dispatcher, "set_strategy", refuse)
+        page.get_by_text("Programs and warm-up").click()
+        page.locator("#strategy input").click()
+        page.get_by_role("option", name="Staged").click()
+        expect(page.locator(".toast-wrap")).to_contain_text("There is <no> room.")
+        expect(page.locator("#strategy input")).to_have_value(re.compile("^Automatic"))
+        page.close()
+
+
+def test_the_strategy_of_a_locked_app_is_told_and_cannot_be_changed(
+    open_page: Open, server: Served
+) -> None:
+    page = open_page(server)
+    page.get_by_text("Programs and warm-up").click()
+    expect(page.locator("#strategy")).to_contain_text("Locked: --strategy chooses it")
+    expect(page.locator("#strategy input")).to_be_disabled()
 
 
 def test_a_field_the_model_has_no_use_for_is_disabled_and_says_why(

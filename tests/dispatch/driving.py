@@ -52,10 +52,12 @@ vae = "vae"
 """
 
 
-def make_preset(folder: Path, name: str = "demo", description: str = "A fake.") -> Preset:
+def make_preset(
+    folder: Path, name: str = "demo", description: str = "A fake.", **changes: object
+) -> Preset:
     path = folder / f"{name}.toml"
     path.write_text(TOML.format(name=name, description=description))
-    return load(path)
+    return load(path).model_copy(update=changes)
 
 
 def ask(

@@ -5,6 +5,9 @@ Nothing is downloaded and no memory taken: components are made on the meta devic
 
 import inspect
 import json
+import re
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import diffusers
@@ -13,16 +16,22 @@ import torch
 import transformers
 
 from tpu_ui.presets import Preset, load_all
+from tpu_ui.runtime.parallel import check_heads
 from tpu_ui.shapes import Strategy
 
 BIG = [preset for preset in load_all().values() if not preset.is_local]
 by_name = pytest.mark.parametrize("preset", BIG, ids=lambda preset: preset.name)
 
 
+def configuration(preset: Preset, component: str) -> dict[str, Any]:
+    path = preset.folder / "configs" / preset.name / component / "config.json"
+    read: dict[str, Any] = json.loads(path.read_text())
+    return read
+
+
 def made(preset: Preset, component: str) -> torch.nn.Module:
     """The component at full size, from its configuration, without memory."""
-    path = preset.folder / "configs" / preset.name / component / "config.json"
-    config: dict[str, Any] = json.loads(path.read_text())
+    config = configuration(preset, component)
     with torch.device("meta"):
         if "_class_name" in config:
             model = getattr(diffusers, config["_class_name"]).from_config(config)
@@ -36,12 +45,33 @@ def made(preset: Preset, component: str) -> torch.nn.Module:
 
 def weight_gib(model: torch.nn.Module, dtype: torch.dtype) -> float:
     """What the model takes on a device, in GiB. Buffers count, such as SD3's table of positions."""
-    tensors = [*model.parameters(), *model.buffers()]
     assert all(tensor.is_meta for tensor in model.parameters())
+    return gib(chain(model.parameters(), model.buffers()), dtype)
+
+
+def gib(tensors: Iterable[torch.Tensor], dtype: torch.dtype) -> float:
     return sum(
         tensor.numel() * (dtype.itemsize if tensor.is_floating_point() else tensor.itemsize)
         for tensor in tensors
     ) / float(2**30)
+
+
+def whole_gib(model: torch.nn.Module, dtype: torch.dtype) -> float:
+    """What of the model is on each device when it is sharded: what no line of its plan names."""
+    plan: dict[str, Any] = getattr(model, "tp_plan", None) or model._tp_plan
+    shared = [
+        re.escape(module).replace(r"\*", r"\d+") + r"\.(weight|bias)"
+        for module, how in plan.items()
+        if "replicated" not in str(how)
+    ]
+    return gib(
+        (
+            tensor
+            for name, tensor in chain(model.named_parameters(), model.named_buffers())
+            if not any(re.fullmatch(module, name) for module in shared)
+        ),
+        dtype,
+    )
 
 
 @by_name
@@ -49,6 +79,26 @@ def test_weights_are_those_of_the_model_at_full_size(preset: Preset) -> None:
     dtype = getattr(torch, preset.dtype)
     measured = {name: weight_gib(made(preset, name), dtype) for name in preset.components.weighted}
     assert preset.weights_gib == pytest.approx(measured, rel=0.01)
+
+
+@by_name
+def test_each_device_holds_whole_what_plans_leave_alone(preset: Preset) -> None:
+    dtype = getattr(torch, preset.dtype)
+    measured = {name: whole_gib(made(preset, name), dtype) for name in preset.components.sharded}
+    assert preset.whole_gib == pytest.approx(measured, rel=0.01, abs=0.001)
+
+
+@by_name
+@pytest.mark.parametrize("devices", [2, 4, 8])
+def test_heads_of_what_is_sharded_are_shared_out_on_every_machine(
+    preset: Preset, devices: int
+) -> None:
+    for name in preset.components.sharded:
+        config = configuration(preset, name)
+        if "_class_name" not in config:
+            kind = getattr(transformers, config["architectures"][0])
+            config = kind.config_class.from_dict(config)
+        check_heads(name, config, devices)
 
 
 @by_name

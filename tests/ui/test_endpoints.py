@@ -66,7 +66,7 @@ def test_the_downloaded_picture_is_the_written_file_and_holds_its_settings(
 def test_an_info_holds_all_that_is_promised(client: Client) -> None:
     _, (info,) = client.predict("a tree", "fog", seed=5, steps=3, api_name="/generate")
     promised = "job model mode device size steps guidance seed prompt negative_prompt timings_s"
-    assert {*promised.split(), "programs_compiled", "version"} <= info.keys()
+    assert {*promised.split(), "programs_compiled", "version", "strategy"} <= info.keys()
     assert {"queue", "encode", "denoise", "decode", "total"} <= info["timings_s"].keys()
     assert (info["seed"], info["steps"], info["negative_prompt"]) == (5, 3, "fog")
 
@@ -122,6 +122,8 @@ def test_status_tells_everything_promised(client: Client) -> None:
     assert status["sizes"]["320x192"]["state"] == "cold"
     assert status["programs"]["eager"]["256x256"]["state"] == "cold"
     assert (status["locked"], status["model"], status["mode"]) == (True, "demo", "compiled")
+    assert (status["strategy"], status["devices"]) == ("resident", 1)
+    assert status["strategy_reason"] == "no limit is known for this device's memory"
     assert {"state", "seconds", "expected_s"} <= status["sizes"]["192x320"].keys()
 
 

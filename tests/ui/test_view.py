@@ -217,6 +217,35 @@ def test_modes_that_cannot_run_are_named_with_the_reason() -> None:
     assert "Fused eager is not available here: " in note
 
 
+def test_strategies_that_run_here_are_choices_and_say_what_they_do() -> None:
+    assert view.strategy_choices(status()) == (
+        ("Automatic: what moves least and fits", "auto"),
+        ("Staged: text encoders come and go", "staged"),
+    )
+    assert view.chosen_strategy(status()) == "auto"
+    assert view.chosen_strategy(status(strategy=Strategy.STAGED)) == "staged"
+    assert set(view.STRATEGY_TITLES) == set(view.STRATEGY_NOTES) == set(Strategy)
+
+
+def test_strategy_says_what_runs_and_why_what_cannot_and_what_a_change_takes() -> None:
+    assert view.strategy_note(status(locked=False)) == (
+        "Staged: needs 23.1 of 32 GiB. Sharded is not available: there is one chip."
+        " A change loads the model again."
+    )
+    assert view.strategy_note(status()).endswith(
+        "Locked: --strategy chooses it when the app starts."
+    )
+
+
+def test_strip_and_status_tell_the_strategy_and_its_reason() -> None:
+    now = status(placement=Placement(Strategy.SHARDED, 8, reason="needs <20 GiB"))
+    page = strip.strip_html(now, "Demo", Mode.COMPILED, {})
+    assert '<div title="needs &lt;20 GiB"><dt>Strategy</dt><dd>Sharded</dd></div>' in page
+    told = strip.status_dict(now)
+    assert (told["strategy"], told["devices"]) == ("sharded", 8)
+    assert told["strategy_reason"] == "needs <20 GiB"
+
+
 def test_fields_without_use_say_why() -> None:
     without = limits(negative_prompt=False, max_count=1)
     assert view.negative_prompt_note(without) == "This model takes no negative prompt."

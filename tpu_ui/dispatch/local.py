@@ -72,6 +72,7 @@ class LocalDispatcher:
             strategy=strategy,
             chips=chips,
         )
+        options.check_chips()
         if mode is not None:
             check_mode(options.limits(model, None), mode)
         choose(options.preset(model), strategy, options.machine(None))  # refused here, if at all

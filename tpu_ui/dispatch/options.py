@@ -1,10 +1,11 @@
 """How a local dispatcher was set up. Frozen; knows nothing of what goes on."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from tpu_ui import chips
-from tpu_ui.errors import InvalidRequestError
+from tpu_ui.chips import Chip, on_the_bus
+from tpu_ui.errors import InvalidRequestError, SettingsError
 from tpu_ui.presets import Preset
 from tpu_ui.request import Limits
 from tpu_ui.shapes import Device, Mode, Strategy, shown
@@ -52,21 +53,38 @@ class Options:
         """What the choice of device will give, before a worker has said so."""
         if self.device in list(Device):
             return Device(self.device)
-        return Device.TPU if chips.on_the_bus() else Device.SOFTWARE_TPU
+        return Device.TPU if self._on_the_bus else Device.SOFTWARE_TPU
 
     def machine(self, device: Device | None) -> Machine:
         """What one worker has to itself; `device` None: on the one that is likely."""
         device = device or self.likely_device()
-        found = chips.on_the_bus() if device is Device.TPU else ()
+        found = self._on_the_bus if device is Device.TPU else ()
         if not found:
             return Machine(device, None, self.chips or 1)
-        own = self.chips or max(len(found) // self.workers, 1)
-        return Machine(device, found[0].memory_gib, own * found[0].devices)
+        return Machine(device, found[0].memory_gib, self._own_chips * found[0].devices)
+
+    def check_chips(self) -> None:
+        """Raises SettingsError where the workers would take more chips than there are."""
+        found, taken = len(self._on_the_bus), self.workers * self._own_chips
+        if found and self.likely_device() is Device.TPU and taken > found:
+            raise SettingsError(
+                f"--workers {self.workers} with {self._own_chips} chip(s) each would take {taken}"
+                f" chips, and there are {found}. Choose fewer with --workers or --chips."
+            )
 
     def environment(self, index: int) -> tuple[tuple[str, str], ...]:
-        """Added to the environment of worker `index`: with several chips, which ones are its."""
-        if self.device != Device.TPU or self.workers == 1:
+        """Added to the environment of worker `index`: which chips are its, where not all are."""
+        all_of_them = self.workers == 1 and self.chips in (None, len(self._on_the_bus))
+        if self.likely_device() is not Device.TPU or all_of_them:
             return ()
-        own = self.chips or max(len(chips.on_the_bus()) // self.workers, 1)
-        numbers = range(index * own, (index + 1) * own)
-        return (("TPU_VISIBLE_CHIPS", ",".join(str(number) for number in numbers)),)
+        numbers = range(index * self._own_chips, (index + 1) * self._own_chips)
+        return (("TPU_VISIBLE_CHIPS", ",".join(map(str, numbers))),)
+
+    @cached_property
+    def _on_the_bus(self) -> tuple[Chip, ...]:
+        """Looked for once: the status asks all the time, and they stay."""
+        return on_the_bus()
+
+    @property
+    def _own_chips(self) -> int:
+        return self.chips or max(len(self._on_the_bus) // self.workers, 1)

@@ -7,12 +7,13 @@ from tpu_ui.dispatch.costs import Costs
 from tpu_ui.dispatch.interface import Queued, SizeStatus, Status
 from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
 from tpu_ui.dispatch.options import Options
+from tpu_ui.dispatch.placements import Placements
 from tpu_ui.dispatch.state import (
     MAX_KILLS,
-    Phase,
     WorkerState,
     is_ready,
     not_ready_message,
+    phase_of,
     refusal,
     size_status,
 )
@@ -21,11 +22,9 @@ from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
 from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
-from tpu_ui.strategy import Machine, Placement, choose, unavailable_strategy
+from tpu_ui.strategy import Placement
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
-
-_PHASES: tuple[Phase, ...] = ("busy", "warming", "ready", "loading", "failed")
 
 
 class Pool:
@@ -41,7 +40,7 @@ class Pool:
         self._queue: list[Job] = []
         self._started: Started | None = None
         self._warms_first = True
-        self._strategies: dict[str, Strategy | None] = {}  # the owner's choices since the start
+        self._placements = Placements(options)
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]
 
@@ -52,7 +51,7 @@ class Pool:
         return self._started.device if self._started else None
 
     def submit(self, request: GenerationRequest) -> Job:
-        """Raises LockedError, QueueFullError, or why no worker runs."""
+        """Raises LockedError, StrategyError, QueueFullError, or why no worker runs."""
         target = Target(request.model, request.mode, request.size)
         job = Job(target, request)
         with self.lock:
@@ -61,6 +60,7 @@ class Pool:
             ready = is_ready(target, self.states)
             if self.options.locked and not ready:
                 raise LockedError(self.not_ready(target))
+            self.placement(self.options.preset(target.model))
             waiting = sum(1 for queued in self._queue if queued.request)
             if waiting >= self.options.queue_limit:
                 raise QueueFullError(f"{waiting} jobs wait already; try again in a while.")
@@ -72,9 +72,13 @@ class Pool:
         return job
 
     def warm_up(self, target: Target) -> Job:
-        """A warm-up on every worker. One that waits or runs already is not doubled."""
+        """A warm-up on every worker. One that waits or runs already is not doubled.
+
+        Raises StrategyError.
+        """
         with self.lock:
             self._refuse_if_closing()
+            self.placement(self.options.preset(target.model))
             for state in self.states:
                 if state.failure is not None:
                     self._ask_restart(state, target.model)
@@ -97,9 +101,9 @@ class Pool:
 
     def set_strategy(self, model: str, strategy: Strategy | None) -> None:
         """See `Dispatcher.set_strategy`. The workers' threads see to the rest."""
-        choose(self.options.preset(model), strategy, self._machine())
+        preset = self.options.preset(model)
         with self.lock:
-            self._strategies[model] = strategy
+            self._placements.set(preset, strategy, self.device)
             for state in self.states:
                 if state.failure is not None and state.preset.name == model:
                     self._ask_restart(state, model)
@@ -107,7 +111,7 @@ class Pool:
 
     def placement(self, preset: Preset) -> Placement:
         """How the model is to run. Raises StrategyError."""
-        return choose(preset, self._wanted(preset), self._machine())
+        return self._placements.of(preset, self.device)
 
     def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
         """The word for the caller, and the workers that have to be told."""
@@ -131,7 +135,7 @@ class Pool:
         with self.lock:
             preset = self._shown().preset
             limits = self.options.limits(preset.name, self.device)
-            phase, detail = self._phase()
+            phase, detail = phase_of(self.states)
             return Status(
                 device=self.device,
                 chip=self._started.chip if self._started else "",
@@ -153,11 +157,8 @@ class Pool:
                 programs_compiled_since_ready=sum(state.since_ready for state in self.states),
                 workers=len(self.states),
                 placement=self._shown().placement,
-                strategy=self._wanted(preset),
-                strategies={
-                    Strategy(one): unavailable_strategy(Strategy(one), self._machine())
-                    for one in preset.strategies
-                },
+                strategy=self._placements.wish(preset),
+                strategies=self._placements.offered(preset, self.device),
             )
 
     def close(self) -> None:
@@ -384,23 +385,9 @@ class Pool:
             place += 1
         self._changed.notify_all()
 
-    def _wanted(self, preset: Preset) -> Strategy | None:
-        return self._strategies.get(preset.name, self.options.strategy)
-
-    def _machine(self) -> Machine:
-        return self.options.machine(self.device)
-
     def _shown(self) -> WorkerState:
         """The worker whose model the status is about: a healthy one, if there is one."""
         return next((state for state in self.states if not state.failure), self.states[0])
-
-    def _phase(self) -> tuple[Phase, str]:
-        first = min(self.states, key=lambda state: _PHASES.index(state.phase))
-        lost = [state for state in self.states if state.failure]
-        if not lost or len(lost) == len(self.states):
-            return first.phase, first.detail
-        count = f"{len(lost)} of {len(self.states)} workers failed"
-        return first.phase, f"{first.detail} {count}: {lost[0].detail}"
 
     def _size_status(self, target: Target) -> SizeStatus:
         waits = any(job.request is None and job.target == target for job in self._queue)

@@ -92,13 +92,11 @@ class Slot(threading.Thread):
                 asked = self._pool.wait_for_restart(self._state)
                 continue
             asked = True
-            if self._misplaced():
-                self._lose_process()
-                continue
             job = self._pool.take(self._state)
             how = self._listen_idle()
             if how is not None:
                 log.warning("worker %d %s while it had no job", self._state.index, how)
+            if how is not None or self._misplaced():
                 self._lose_process()
                 if job is not None:
                     self._pool.put_back(self._state, job)
@@ -109,9 +107,13 @@ class Slot(threading.Thread):
         """Whether the model is to run in another way than it was loaded for."""
         with self._pool.lock:
             try:
-                return self._pool.placement(self._state.preset) != self._state.placement
+                placement = self._pool.placement(self._state.preset)
             except StrategyError:  # asked for where it could run; it is told when it is loaded
                 return False
+            if placement != self._state.placement:
+                return True
+            self._state.place(placement)  # for another reason, perhaps
+            return False
 
     def _listen_idle(self) -> str | None:
         """Take what the worker says between two jobs; how it ended, if it did."""
@@ -164,7 +166,10 @@ class Slot(threading.Thread):
     def _start_process(self, job: Job, preset: Preset) -> None:
         """Raises WorkerEnded, StartRefused."""
         try:
-            spec = replace(self._spec, ranks=self._pool.placement(preset).devices)
+            with self._pool.lock:
+                likely = self._pool.placement(preset)
+                self._state.place(likely)
+            spec = replace(self._spec, ranks=likely.devices)
             process = WorkerProcess.start(
                 spec, lambda: job.cancel_asked or self._pool.closing.is_set()
             )
@@ -172,7 +177,10 @@ class Slot(threading.Thread):
                 self._process = process
             assert process.started is not None
             self._pool.says(self._state, process.started)
-            self._state.placement = self._pool.placement(preset)  # now the device is known
+            with self._pool.lock:
+                known = self._pool.placement(preset)  # on the device that it turned out to be
+                if known.devices == likely.devices:  # more ranks than were started load nothing
+                    self._state.place(known)
         except InvalidRequestError as error:
             raise StartRefused(Failed(job.id, type(error).__name__, str(error))) from error
 

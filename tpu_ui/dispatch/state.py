@@ -15,6 +15,7 @@ from tpu_ui.shapes import ImageSize, ProgramState
 from tpu_ui.strategy import RESIDENT, Placement
 
 Phase = Literal["loading", "warming", "ready", "busy", "failed"]
+PHASES: tuple[Phase, ...] = ("busy", "warming", "ready", "loading", "failed")  # first shown first
 MAX_KILLS = 2  # a warm-up nobody asked for is tried again once after it took its worker along
 
 _FATAL: dict[str, type[TpuUiError]] = {
@@ -75,6 +76,14 @@ class WorkerState:
         for known in (self.warmed, self.wanted, self.failed, self.kills):
             known.clear()
 
+    def place(self, placement: Placement) -> None:
+        """In another placement, what failed may do: it is tried again, with what was ready."""
+        if placement != self.placement:
+            self.wanted.update(dict.fromkeys(self.failed))
+            self.failed.clear()
+            self.kills.clear()
+        self.placement = placement
+
     def warm_up_failed(self, target: Target, reason: str) -> None:
         self.failed[target] = reason
         self.wanted.pop(target, None)
@@ -85,6 +94,16 @@ def loading_message(event: Loading) -> str:
     amount = event.loaded_bytes / 1e6
     gone = f"{amount / 1000:.1f} GB" if amount >= 1000 else f"{amount:.0f} MB"
     return f"Loading {event.component}, {event.index} of {event.count}: {gone} so far."
+
+
+def phase_of(states: list[WorkerState]) -> tuple[Phase, str]:
+    """What all workers together are at, and a sentence about it."""
+    first = min(states, key=lambda state: PHASES.index(state.phase))
+    lost = [state for state in states if state.failure]
+    if not lost or len(lost) == len(states):
+        return first.phase, first.detail
+    count = f"{len(lost)} of {len(states)} workers failed"
+    return first.phase, f"{first.detail} {count}: {lost[0].detail}"
 
 
 def is_ready(target: Target, states: Iterable[WorkerState]) -> bool:

@@ -9,8 +9,9 @@ in a prompt: `fake:slow` (0.2 s a step), `fake:crash` (kills its process at step
 
 in a preset's description: `fake:slow-load` and `fake:slow-warm` (0.2 s a part), `fake:block-warm`
 (the first program takes 1.5 s without an event), `fake:load-error`, `fake:load-crash`, and with a
-size, as in `fake:warm-error=320x192`, `fake:warm-error`, `fake:warm-crash`. All but the slow ones
-stop as soon as a file `fake-mended` lies in the cache folder.
+size, as in `fake:warm-error=320x192`, `fake:warm-error`, `fake:warm-crash`; with a strategy, as in
+`fake:load-oom=resident`, `fake:load-oom`, `fake:warm-oom`. All but the slow ones stop as soon as a
+file `fake-mended` lies in the cache folder.
 """
 
 import os
@@ -83,6 +84,8 @@ class FakeRuntime:
                 _die()
             if "fake:load-error" in words and not mended:
                 raise LoadError(f"The weights of {name} are missing (fake:load-error).")
+            if f"fake:load-oom={command.placement.strategy}" in words and not mended:
+                raise OutOfDeviceMemoryError(f"There is no room for {name} (fake:load-oom).")
             yield Loading(command.job, name, index, len(names), index * 1_000_000)
         self._preset, self._placement = command.preset, command.placement
         self._warm.clear()
@@ -106,6 +109,8 @@ class FakeRuntime:
                 _die()
             if f"fake:warm-error={command.size}" in words and not self._mended():
                 raise RuntimeError("the compiler gave up (fake:warm-error)")
+            if f"fake:warm-oom={self._placement.strategy}" in words and not self._mended():
+                raise OutOfDeviceMemoryError("The chip's memory is used up (fake:warm-oom).")
             self._never.wait(BLOCK_S if "fake:block-warm" in words and index == 0 else 0)
             self._pause("fake:slow-warm" in words)
             self._programs += (command.mode, command.size) not in self._warm

@@ -145,7 +145,11 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
 
 def _status(dispatcher: Dispatcher) -> Callable[[], dict[str, Any]]:
     def status() -> dict[str, Any]:
-        """The state of the app: device, model, and which sizes are ready in which mode."""
+        """The state of the app: device, model, and which sizes are ready in which mode.
+
+        strategy is where the model's weights are: resident, staged, offload, or sharded among so
+        many devices. strategy_reason says why.
+        """
         with said_plainly(escape=False):
             return strip.status_dict(dispatcher.status())
 

@@ -117,7 +117,7 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
                 with gr.Accordion("Settings", open=True, elem_id="settings"):
                     settings = _settings(dispatcher)
                 with gr.Accordion("Programs and warm-up", open=False, elem_id="programs"):
-                    warm_ups = _warm_ups()
+                    warm_ups = _warm_ups(dispatcher.status().locked)
                 with gr.Accordion("Settings from a picture", open=False, elem_id="from-picture"):
                     from_picture = _from_picture()
         handlers = Handlers(dispatcher)
@@ -264,14 +264,16 @@ def _seed_row() -> dict[str, Component]:
         }
 
 
-def _warm_ups() -> WarmUps:
+def _warm_ups(locked: bool) -> WarmUps:
     table = gr.HTML(elem_id="program-table", padding=False)
     with gr.Row(elem_id="cold-row"):
         cold_size = gr.Dropdown(
             [], label="Size to warm up", value=None, elem_id="cold-size", scale=1
         )
         warm_up = gr.Button("Warm up", elem_id="warm-up-cold", scale=0, min_width=110)
-    strategy = gr.Dropdown([], label="Strategy of the loaded model", elem_id="strategy")
+    strategy = gr.Dropdown(
+        [], label="Strategy of the loaded model", interactive=not locked, elem_id="strategy"
+    )
     return WarmUps(table, cold_size, warm_up, strategy)
 
 
@@ -384,9 +386,8 @@ def _wire_status(
     settings.model.input(handlers.model_changed, settings.model, of_model, **_QUIET)
     ask.examples.click(handlers.use_example, ask.examples, ask.prompt, **_PREPROCESSED)
     settings.mode.change(handlers.mode_changed, chosen[:4], parts, **_QUIET)
-    warm_ups.strategy.input(
-        handlers.set_strategy, warm_ups.strategy, warm_ups.strategy, **_SPEAKING
-    )
+    change = warm_ups.strategy.input(handlers.set_strategy, warm_ups.strategy, None, **_SPEAKING)
+    change.failure(handlers.chosen_strategy, None, warm_ups.strategy, **_QUIET)
     timer = gr.Timer(STATUS_EVERY_S)
     gr.on(
         [timer.tick, settings.size.change, warm_ups.cold_size.change],

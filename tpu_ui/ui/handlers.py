@@ -125,18 +125,21 @@ class Handlers:
             strategy=_picked(shown.strategy if shown else None, now.strategy, None),
         )
 
-    def set_strategy(self, strategy: object) -> Changed:
+    def set_strategy(self, strategy: object) -> None:
         """The owner's choice for the loaded model, which is loaded again. Not while locked."""
         with said_plainly(escape=True):
             status = self._dispatcher.status()
             if status.locked:
                 raise LockedError("The sizes are locked; start the app with --strategy instead.")
-            known = {value for _, value in view.strategy_choices(status)}
+            known = [value for _, value in view.strategy_choices(status)]
             if strategy not in known:
                 raise InvalidRequestError(f"Strategy is {shown(strategy)}; choose from the list.")
             auto = strategy == view.AUTOMATIC[1]
             self._dispatcher.set_strategy(status.model, None if auto else Strategy(str(strategy)))
-            return gr.skip()
+
+    def chosen_strategy(self) -> str:
+        """What the picker goes back to after a refusal."""
+        return view.chosen_strategy(self._dispatcher.status())
 
     # Jobs
 

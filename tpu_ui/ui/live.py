@@ -72,7 +72,7 @@ def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
         cold_size=Picker(cold, cold_size, _cold_note(sizes, cold_size)),
         strategy=Picker(
             view.strategy_choices(status),
-            status.strategy.value if status.strategy else view.AUTOMATIC[1],
+            view.chosen_strategy(status),
             view.strategy_note(status),
         ),
     )

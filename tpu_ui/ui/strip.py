@@ -125,7 +125,7 @@ def status_dict(status: Status) -> dict[str, Any]:
         "workers": status.workers,
         "strategy": status.placement.strategy.value,
         "strategy_reason": status.placement.reason,
-        "chips": status.placement.devices,
+        "devices": status.placement.devices,
     }
 
 

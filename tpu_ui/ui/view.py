@@ -42,7 +42,13 @@ STRATEGY_TITLES = {
     Strategy.OFFLOAD: "Offload",
     Strategy.SHARDED: "Sharded",
 }
-AUTOMATIC = ("Automatic", "auto")
+STRATEGY_NOTES = {
+    Strategy.RESIDENT: "all on the chip",
+    Strategy.STAGED: "text encoders come and go",
+    Strategy.OFFLOAD: "one part at a time",
+    Strategy.SHARDED: "chips share the weights",
+}
+AUTOMATIC = ("Automatic: what moves least and fits", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +222,17 @@ def mode_note(limits: Limits, mode: Mode) -> str:
 def strategy_choices(status: Status) -> tuple[tuple[str, str], ...]:
     """The strategies of the loaded model that run on this machine."""
     able = [one for one, why_not in status.strategies.items() if why_not is None]
-    return (AUTOMATIC, *((STRATEGY_TITLES[one], one.value) for one in able))
+    labels = [f"{STRATEGY_TITLES[one]}: {STRATEGY_NOTES[one]}" for one in able]
+    return (AUTOMATIC, *((label, one.value) for label, one in zip(labels, able, strict=True)))
+
+
+def chosen_strategy(status: Status) -> str:
+    """The owner's choice, as a value of `strategy_choices`."""
+    return status.strategy.value if status.strategy else AUTOMATIC[1]
 
 
 def strategy_note(status: Status) -> str:
-    """What runs and why, and which strategies cannot run here and why."""
+    """What runs and why, which strategies cannot run here and why, and what a change takes."""
     runs = STRATEGY_TITLES[status.placement.strategy]
     reason = f": {status.placement.reason}" if status.placement.reason else ""
     missing = [
@@ -228,7 +240,9 @@ def strategy_note(status: Status) -> str:
         for absent, why_not in status.strategies.items()
         if why_not is not None
     ]
-    return " ".join([f"{runs}{reason}.", *missing])
+    locked = "Locked: --strategy chooses it when the app starts."
+    change = locked if status.locked else "A change loads the model again."
+    return " ".join([f"{runs}{reason}.", *missing, change])
 
 
 def sizes_of(status: Status, limits: Limits, mode: Mode) -> dict[ImageSize, SizeStatus]:
