@@ -116,6 +116,29 @@ def test_what_each_device_holds_whole_is_said_of_all_that_is_sharded(
         load(path)
 
 
+LORAS = '\n[[loras]]\nname = "ink"\nfile = "./ink.safetensors"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (LORAS.replace('"ink"', '"In K"'), "loras.0.name: "),
+        (LORAS.replace('file = "./ink.safetensors"', ""), "loras.0.file: "),
+        (f"{LORAS}rank = 4\n", "loras.0.rank: there is no such field."),
+        (LORAS * 2, "loras: Value error, names a LoRA twice."),
+        ("\n[loras]\nname = 1\n", "loras: "),
+    ],
+)
+def test_wrong_lora_is_told(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "demo.toml"
+    path.write_text(GOOD + LORAS)
+    (ink,) = load(path).loras
+    assert ink.source == str(tmp_path / "ink.safetensors")
+    path.write_text(GOOD + text)
+    with pytest.raises(PresetError, match=rf"^demo\.toml: {re.escape(problem)}"):
+        load(path)
+
+
 def test_weights_are_read_and_are_optional(tmp_path: Path) -> None:
     assert make_preset(tmp_path).weights_gib == {}
     (tmp_path / "demo.toml").write_text(GOOD + WEIGHTS)

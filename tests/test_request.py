@@ -229,3 +229,16 @@ def test_default_size_and_mode_stand_for_nothing_given() -> None:
 def test_half_a_character_is_refused() -> None:
     assert "surrogate" in refused(prompt="\ud800 house")
     assert "surrogate" in refused(negative_prompt="fog \udfff")
+
+
+def test_lora_is_one_of_the_models_own() -> None:
+    assert "has no LoRA" in refused(lora="ink")
+    limits = replace(LIMITS, loras=("ink", "oil"))
+    asked = validate(limits, prompt="a hill", lora="oil", lora_weight=0.5)
+    assert (asked.lora, asked.lora_weight) == ("oil", 0.5)
+    assert validate(limits, prompt="a hill", lora="").lora is None
+    with pytest.raises(InvalidRequestError, match="choose from ink, oil"):
+        validate(limits, prompt="a hill", lora="tar")
+    for weight in (2.1, math.nan, "1", True):
+        with pytest.raises(InvalidRequestError, match="LoRA weight must be a number from -2 to 2"):
+            validate(limits, prompt="a hill", lora="ink", lora_weight=weight)

@@ -211,6 +211,8 @@ class Preset(_Table):
     def _shards_something(self) -> Self:
         if Strategy.SHARDED in self.strategies and not self.components.sharded:
             raise ValueError("components.sharded is missing, and sharded is one of the strategies")
+        if Strategy.SHARDED in self.strategies and self.loras:
+            raise ValueError("strategies: a model with loras cannot be sharded (diffusers 0.42.1)")
         return self
 
     @property

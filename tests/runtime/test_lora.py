@@ -59,7 +59,10 @@ def with_loras(name: str, folder: Path) -> Preset:
         pipeline.save_lora_weights(folder / lora, **layers, **metadata)
         denoiser.delete_adapters(lora)
     tables = tuple(LoraTable(name=one, file=f"./{one}", folder=folder) for one in ("soft", "bold"))
-    return twin.model_copy(update={"loras": tables, "sizes": twin.sizes[:1]})
+    strategies = tuple(one for one in twin.strategies if one is not Strategy.SHARDED)
+    return twin.model_copy(
+        update={"loras": tables, "sizes": twin.sizes[:1], "strategies": strategies}
+    )
 
 
 def fresh(twin: Preset, lora: str | None, weight: float, wish: dict[str, Any]) -> Any:

@@ -36,6 +36,7 @@ def test_exactly_the_five_promised_endpoints_are_public(client: Client) -> None:
         for name, info in endpoints.items()
     }
     optional = ["negative_prompt", "model", "mode", "size", "steps", "guidance", "seed", "count"]
+    optional += ["lora", "lora_weight"]
     assert parameters == {
         "/generate": [("prompt", False), *((name, True) for name in optional)],
         "/warm_up": [("model", True), ("mode", True), ("size", True)],

@@ -273,7 +273,7 @@ def model_settings(limits: Limits) -> ModelSettings:
             guidance.minimum, guidance.maximum, guidance.default, view.guidance_note(limits)
         ),
         image_count=_slider(1, limits.max_count, 1, view.count_note(limits)),
-        lora=gr.update(choices=[("None", ""), *limits.loras], value="", visible=bool(limits.loras)),
+        lora=gr.update(choices=[view.NO_LORA, *limits.loras], value="", visible=bool(limits.loras)),
         lora_weight=gr.update(value=LORA_WEIGHT.default, visible=bool(limits.loras)),
     )
 

@@ -48,6 +48,7 @@ STRATEGY_NOTES = {
     Strategy.OFFLOAD: "one part at a time",
     Strategy.SHARDED: "chips share the weights",
 }
+NO_LORA = ("None", "")
 AUTOMATIC = ("Automatic: what moves least and fits", "auto")
 
 

@@ -1,0 +1,235 @@
+"""The page's components, by what they are for: made and named here, placed and wired in `blocks`.
+
+Ids are for the style sheet, the script and the tests.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from tpu_ui.dispatch.interface import Dispatcher
+from tpu_ui.request import LORA_WEIGHT
+from tpu_ui.ui import view
+from tpu_ui.ui.handlers import example_rows
+
+Component = Any  # Gradio's components have no types of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The prompt, the buttons and how the job goes."""
+
+    prompt: Component
+    generate: Component
+    cancel: Component
+    progress: Component
+    examples: Component
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """What came of it."""
+
+    pictures: Component
+    result: Component
+    reuse: Component
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the picture is made."""
+
+    model: Component
+    mode: Component
+    size: Component
+    warm_up: Component
+    negative_prompt: Component
+    steps: Component
+    guidance: Component
+    random_seed: Component
+    seed: Component
+    count: Component
+    lora: Component
+    lora_weight: Component
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUps:
+    """Every program, and a way to the ones that are not ready."""
+
+    table: Component
+    cold_size: Component
+    warm_up: Component
+    strategy: Component
+
+
+@dataclass(frozen=True, slots=True)
+class FromPicture:
+    """A PNG file's settings."""
+
+    file: Component
+    about: Component
+    use: Component
+
+
+def examples(dispatcher: Dispatcher) -> Component:
+    """Prompts of the loaded model to start from; a press puts one into the prompt."""
+    return gr.Dataset(
+        components=[gr.Textbox(render=False)],
+        samples=example_rows(dispatcher, dispatcher.status().model),
+        type="values",
+        label="Examples",
+        elem_id="examples",
+        render=False,
+    )
+
+
+def ask(examples: Component) -> Ask:
+    prompt = gr.Textbox(
+        label="Prompt",
+        placeholder="What the picture should show",
+        lines=3,
+        max_lines=8,
+        autofocus=True,
+        elem_id="prompt",
+    )
+    with gr.Row(elem_id="buttons"):
+        generate = gr.Button("Generate", variant="primary", elem_id="generate", scale=3)
+        cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", scale=1, min_width=90)
+    progress = gr.HTML(view.progress_html(None), elem_id="progress", padding=False)
+    return Ask(prompt, generate, cancel, progress, examples)
+
+
+def pictures() -> Pictures:
+    # `format` is for arrays, which are never given to it: files are handed out as they are.
+    pictures = gr.Gallery(
+        label="Pictures",
+        show_label=False,
+        format="png",
+        type="filepath",
+        columns=4,
+        preview=True,
+        object_fit="contain",
+        interactive=False,
+        buttons=["download", "fullscreen"],
+        elem_id="pictures",
+    )
+    with gr.Row(elem_id="result-line"):
+        result = gr.HTML(view.result_html([]), elem_id="result-facts", padding=False)
+        reuse = gr.Button(
+            "Reuse seed", size="sm", interactive=False, elem_id="reuse", scale=0, min_width=110
+        )
+    return Pictures(pictures, result, reuse)
+
+
+def settings(dispatcher: Dispatcher) -> Settings:
+    """Built for the model that is loaded now; `open_page` and `model_changed` keep it right."""
+    models = [(preset.title, name) for name, preset in dispatcher.presets.items()]
+    limits = dispatcher.limits(dispatcher.status().model)
+    steps, guidance = limits.steps, limits.guidance
+    return Settings(
+        model=gr.Dropdown(models, label="Model", value=limits.model, elem_id="model"),
+        mode=gr.Radio([], label="Mode", elem_id="mode"),
+        **_size_row(),
+        steps=gr.Slider(
+            steps.minimum,
+            view.slider_end(steps.minimum, steps.maximum),
+            value=steps.default,
+            step=1,
+            label="Steps",
+            buttons=[],
+            elem_id="steps",
+        ),
+        guidance=gr.Slider(
+            guidance.minimum,
+            view.slider_end(guidance.minimum, guidance.maximum),
+            value=guidance.default,
+            step=0.1,
+            label="Guidance scale",
+            buttons=[],
+            elem_id="guidance",
+        ),
+        negative_prompt=gr.Textbox(label="Negative prompt", lines=2, elem_id="negative-prompt"),
+        **_seed_row(),
+        count=gr.Slider(
+            1,
+            view.slider_end(1, limits.max_count),
+            value=1,
+            step=1,
+            label="Number of images",
+            buttons=[],
+            elem_id="count",
+        ),
+        **_lora_row(),
+    )
+
+
+def _lora_row() -> dict[str, Component]:
+    """Shown for a model that has LoRA files."""
+    with gr.Row(elem_id="lora-row"):
+        return {
+            "lora": gr.Dropdown(
+                [view.NO_LORA], label="LoRA", value="", elem_id="lora", visible=False
+            ),
+            "lora_weight": gr.Slider(
+                LORA_WEIGHT.minimum,
+                LORA_WEIGHT.maximum,
+                value=LORA_WEIGHT.default,
+                step=0.05,
+                label="LoRA weight",
+                buttons=[],
+                elem_id="lora-weight",
+                visible=False,
+            ),
+        }
+
+
+def _size_row() -> dict[str, Component]:
+    with gr.Row(elem_id="size-row"):
+        return {
+            "size": gr.Dropdown([], label="Size", value=None, elem_id="size", scale=1),
+            "warm_up": gr.Button("Warm up", elem_id="warm-up", scale=0, min_width=110),
+        }
+
+
+def _seed_row() -> dict[str, Component]:
+    with gr.Row(elem_id="seed-row"):
+        return {
+            "seed": gr.Number(
+                label="Seed",
+                precision=0,
+                value=None,
+                placeholder="drawn for each run",
+                interactive=False,
+                elem_id="seed",
+                scale=1,
+                min_width=120,
+            ),
+            "random_seed": gr.Checkbox(
+                label="Random seed", value=True, elem_id="random-seed", scale=1, min_width=120
+            ),
+        }
+
+
+def warm_ups(locked: bool) -> WarmUps:
+    table = gr.HTML(elem_id="program-table", padding=False)
+    with gr.Row(elem_id="cold-row"):
+        cold_size = gr.Dropdown(
+            [], label="Size to warm up", value=None, elem_id="cold-size", scale=1
+        )
+        warm_up = gr.Button("Warm up", elem_id="warm-up-cold", scale=0, min_width=110)
+    strategy = gr.Dropdown(
+        [], label="Strategy of the loaded model", interactive=not locked, elem_id="strategy"
+    )
+    return WarmUps(table, cold_size, warm_up, strategy)
+
+
+def from_picture() -> FromPicture:
+    # A File keeps the bytes; an Image would decode the picture and lose what it carries.
+    file = gr.File(
+        label="PNG file made by TPU UI", file_types=[".png"], height=110, elem_id="png-file"
+    )
+    about = gr.HTML(elem_id="png-info", padding=False)
+    use = gr.Button("Use these settings", interactive=False, elem_id="use-settings")
+    return FromPicture(file, about, use)
