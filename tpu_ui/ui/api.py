@@ -8,8 +8,10 @@ import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, assert_never
+from urllib.parse import quote
 
 import gradio as gr
+from gradio.route_utils import API_PREFIX
 from gradio_client.utils import is_file_obj_with_meta
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Queued, Update
@@ -31,7 +33,7 @@ from tpu_ui.ui import strip
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
-from tpu_ui.ui.launch import JOB_CONCURRENCY_ID, JOB_LISTENERS, PROGRESS_S
+from tpu_ui.ui.launch import ANSWER_S, JOB_CONCURRENCY_ID, JOB_LISTENERS
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
 GeneratedSoFar = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -78,9 +80,9 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
 
         size is "WIDTHxHEIGHT". A seed of null or -1 is drawn; more images get the seeds after it.
         lora is one of the model's LoRA files, lora_weight how much of it (1 if left out).
-        While the job goes on, info holds one dict with "job" (for /cancel), "state" and progress;
-        the first such answer comes at once. images then is empty, or holds the one picture that is
-        just done, when more are to come.
+        While the job goes on, images is empty and info holds one dict with "job" (for /cancel),
+        "state" and progress; the first such answer comes at once. When a picture is done and more
+        are to come, it holds the "url" of that picture on this server.
         """
         form = Form(
             prompt=prompt,
@@ -102,15 +104,14 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             yield [], [{"job": job, "state": "queued"}]
             images: list[dict[str, Any]] = []
             infos: list[dict[str, Any]] = []
-            for update in dispatcher.updates(job, PROGRESS_S):
+            for update in dispatcher.updates(job, ANSWER_S):
                 _raise_if_lost(update)
                 if isinstance(update, ImageSaved):
                     images.append(_file(update.path))
                     infos.append(update.info.to_dict())
-                    # Clients fetch every file of every answer: each picture goes out once on the
-                    # way, and once at the end.
+                    # Clients fetch every file of every answer: on the way, a picture is told of.
                     if update.image < request.count:
-                        yield images[-1:], [progress_dict(update)]
+                        yield [], [{**progress_dict(update), "url": _url(images[-1])}]
                 elif not isinstance(update, Finished):
                     yield [], [progress_dict(update)]
             yield images, infos
@@ -133,7 +134,7 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
             what = {"model": limits.model, "mode": in_mode.value, "size": str(wanted)}
             last = {"job": job, "state": "queued", **what}
             yield last
-            for update in dispatcher.updates(job, PROGRESS_S):
+            for update in dispatcher.updates(job, ANSWER_S):
                 _raise_if_lost(update)
                 if not isinstance(update, Finished):
                     last = {**progress_dict(update), **what}
@@ -235,6 +236,11 @@ def _raise_if_lost(update: Update) -> None:
         raise TpuUiError(update.message)
     if isinstance(update, Cancelled):
         raise JobCancelledError(f"Job {update.job} was cancelled.")
+
+
+def _url(file: dict[str, Any]) -> str:
+    """Where this server has a file that it hands out."""
+    return f"{API_PREFIX}/file={quote(file['path'])}"
 
 
 def _file(path: Path) -> dict[str, Any]:

@@ -16,8 +16,9 @@ JOB_CONCURRENCY_ID = "device"
 JOB_LISTENERS = 96
 
 # Each answer that is streamed costs server, client and page some milliseconds, on two cores beside
-# the worker's: as many as an eye follows, not as many as there are steps.
+# the worker's: for a page as many as an eye follows, for a program as many as it may want to log.
 PROGRESS_S = 0.25
+ANSWER_S = 1.0
 
 # A listener occupies a thread while it waits. Status, cancel and file handlers need some too.
 MAX_THREADS = JOB_LISTENERS + 40
