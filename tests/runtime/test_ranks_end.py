@@ -73,6 +73,21 @@ def in_mid_job(dispatcher: LocalDispatcher, preset: Preset) -> str:
     return job
 
 
+def wait_until(found: Callable[[], list[int]], count: int = 1) -> list[int]:
+    """As many processes, the moment that they are there."""
+    deadline_s = time.monotonic() + READY_S
+    while time.monotonic() < deadline_s:
+        if len(pids := found()) == count:
+            return pids
+        time.sleep(0.002)
+    raise AssertionError("they did not start")
+
+
+def told(pid: int, folder: Path) -> bool:
+    """Whether a process has the folder among its arguments."""
+    return str(folder) in Path(f"/proc/{pid}/cmdline").read_text()
+
+
 @pytest.mark.parametrize(
     "victim",
     [
@@ -131,6 +146,19 @@ def test_close_in_mid_job_leaves_no_process(pair: LocalDispatcher, tiny: Preset)
     assert time.monotonic() - began_s < CLOSE_S
     assert_gone(group, patience_s=0)
     assert ending_of(pair, job) == Cancelled(job)
+
+
+def test_torchrun_killed_while_its_ranks_start_leaves_none(
+    start: Start, tiny: Preset, tmp_path: Path
+) -> None:
+    dispatcher = start_sharded(start, tiny, 2, cache=tmp_path)
+    try:
+        torchrun = wait_until(lambda: [pid for pid in family(os.getpid()) if told(pid, tmp_path)])
+        ranks = wait_until(lambda: family(torchrun[0]), count=2)
+        os.kill(torchrun[0], signal.SIGKILL)  # before they have asked to end with it
+        assert still_alive(ranks, GONE_S) == []
+    finally:
+        dispatcher.close()
 
 
 def test_killed_app_leaves_no_rank(tiny: Preset, tmp_path: Path) -> None:

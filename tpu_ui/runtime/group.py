@@ -13,6 +13,8 @@ from typing import Any
 
 from tpu_ui import chips
 
+TORCHRUN_PID = "TPU_UI_TORCHRUN_PID"  # for the ranks, who end when it does
+
 # Where torch_tpu before 0.2.0 had it; it prints lines of NAME=VALUE.
 OLDER_LAUNCHER = "torch_tpu._internal.distributed.launchers.singlehost_wrapper"
 
@@ -21,6 +23,7 @@ def main(arguments: list[str]) -> None:
     """Run the group; ends with its exit code."""
     ranks, *worker = arguments
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    os.environ[TORCHRUN_PID] = str(os.getpid())
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # the host's name may lead elsewhere, or fail
     # torchrun's own choice is one thread, and a text encoder may run on the host.
     os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // int(ranks), 1)))

@@ -18,6 +18,7 @@ from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
+from tpu_ui.runtime.group import TORCHRUN_PID
 from tpu_ui.runtime.interface import DEVICE_CHOICES, Runtime
 from tpu_ui.worker.loop import JobLabel, Loop
 
@@ -31,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         return follow(options)
     key = bytes.fromhex(sys.stdin.readline().strip())
     if "RANK" in os.environ:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        _end_with_torchrun()
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
     label = JobLabel()
     _configure_logging(label)
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def follow(options: argparse.Namespace) -> int:
     """Run a rank that takes its commands from rank 0, for as long as torchrun is there."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _end_with_torchrun()
     _configure_logging(JobLabel())
     runtime: Any = runtime_maker(options.runtime, options.device, options.cache)()
     runtime.follow()
@@ -76,6 +77,13 @@ def _configure_logging(label: JobLabel) -> None:
         logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(job)s] %(message)s")
     )
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def _end_with_torchrun() -> None:
+    """Have this rank killed when torchrun ends, by whatever death."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(os.environ[TORCHRUN_PID]):  # it has ended before it was asked for
+        os._exit(1)
 
 
 def _end_with_parent() -> None:
