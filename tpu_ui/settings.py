@@ -108,7 +108,12 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     add("--port", type=_port, default=DEFAULT_PORT, help=f"port (default: {DEFAULT_PORT})")
     add("--share", action=argparse.BooleanOptionalAction, default=False, help="make a share link")
     add("--auth", type=_login, metavar="USER:PASSWORD", help="ask for this login")
-    add("--workers", type=_count, default=1, help="worker processes, one a chip (default: 1)")
+    add(
+        "--workers",
+        type=_count,
+        default=1,
+        help="workers, each with a model of its own (default: 1)",
+    )
     add("--outputs", type=Path, default=Path("outputs"), help="folder for the pictures")
     add("--cache", type=Path, default=Path("cache"), help="folder for compiled programs")
     return parser
