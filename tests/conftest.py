@@ -29,14 +29,6 @@ READY_TIMEOUT_S = 30.0
 Serve = Callable[..., AbstractContextManager["Served"]]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests run in one process, but where a test says otherwise."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
 @dataclass(frozen=True)
 class Served:
     """An app that runs. `outputs` is where its pictures are written."""

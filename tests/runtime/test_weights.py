@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import diffusers
@@ -15,6 +16,7 @@ import pytest
 import torch
 import transformers
 
+from tests.runtime.families.claims import FAMILIES
 from tpu_ui.presets import Preset, load_all
 from tpu_ui.runtime.parallel import check_heads
 from tpu_ui.shapes import Strategy
@@ -27,6 +29,13 @@ def configuration(preset: Preset, component: str) -> dict[str, Any]:
     path = preset.folder / "configs" / preset.name / component / "config.json"
     read: dict[str, Any] = json.loads(path.read_text())
     return read
+
+
+def test_every_preset_runs_as_one_of_a_family() -> None:
+    names = [name for names in FAMILIES.values() for name in names]
+    assert sorted(names) == sorted(preset.name for preset in BIG)
+    folder = Path(__file__).parent / "families"
+    assert {path.stem for path in folder.glob("test_*.py")} == {f"test_{one}" for one in FAMILIES}
 
 
 def made(preset: Preset, component: str) -> torch.nn.Module:
