@@ -33,7 +33,7 @@ def _transformer() -> ZImageTransformer2DModel:
         n_kv_heads=4,
         cap_feat_dim=WIDTH,
         axes_dims=[8, 4, 4],
-        axes_lens=[512, 64, 64],
+        axes_lens=[1536, 64, 64],
     )
     with torch.no_grad():  # learned in the real model, and zero in a new one
         transformer.cap_pad_token.normal_()
