@@ -134,6 +134,9 @@ class LoraTable(_Table):
 class Preset(_Table):
     """One model. `repository` is a hub name, or a folder beside the preset when it begins "./".
 
+    Of the `text_tokens` that a prompt may take, the pipeline's template takes `template_tokens`
+    before it.
+
     `weights_gib` is what each component with weights takes in the preset's dtype, in GiB (2**30
     bytes); empty where nobody has to choose by it. `whole_gib` is what of each sharded component
     every device holds, since its class's plan leaves it alone. `working_gib` is what the largest
@@ -156,6 +159,7 @@ class Preset(_Table):
     negative_prompt: bool
     max_count: int = Field(default=4, ge=1, le=16)
     text_tokens: int = Field(ge=1)
+    template_tokens: int = Field(default=0, ge=0)
     mode: Literal["eager", "fused", "compiled"] = "compiled"
     components: ComponentsTable
     padding: PaddingTable = PaddingTable()

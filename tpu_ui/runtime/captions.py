@@ -23,8 +23,14 @@ def flagged(captions: list[torch.Tensor], tokens: int) -> list[torch.Tensor]:
     return [filled(caption) for caption in captions]
 
 
-def take_flagged(transformer: Any) -> None:
-    """Have the transformer take `flagged` captions. Their length is a multiple of MULTIPLE."""
+def take_flagged(transformer: Any, device: torch.device) -> None:
+    """Have the transformer take `flagged` captions. Their length is a multiple of MULTIPLE.
+
+    Its table of positions is made here: made at the first call, on the host, it cannot be traced.
+    """
+    rope = transformer.rope_embedder
+    tables = rope.precompute_freqs_cis(rope.axes_dims, rope.axes_lens, theta=rope.theta)
+    rope.freqs_cis = [table.to(device) for table in tables]
     kind = type(transformer)
     methods = {name: method for name, method in vars(_Flagged).items() if not name.startswith("__")}
     transformer.__class__ = type(kind.__name__, (kind,), {**methods, "_kind": kind})

@@ -90,7 +90,7 @@ def load_pipeline(
     _check_sizes(preset, pipeline)
     pipeline.set_progress_bar_config(disable=True)
     if preset.padding.flagged_tokens is not None:
-        captions.take_flagged(getattr(pipeline, preset.components.denoiser))
+        captions.take_flagged(getattr(pipeline, preset.components.denoiser), device)
     loras = Loras(pipeline, getattr(pipeline, preset.components.denoiser), preset.loras)
     if placement.strategy is Strategy.OFFLOAD:
         pipeline.enable_model_cpu_offload(device=device)

@@ -18,11 +18,14 @@ def cut_notices(pipeline: Any, preset: Preset, prompt: str, what: str) -> list[s
         if tokenizer is None:
             continue
         limit = min(preset.text_tokens, tokenizer.model_max_length)
-        tokens = tokenizer(prompt, truncation=False, verbose=False)["input_ids"]
-        if len(tokens) <= limit:
+        plain = {"add_special_tokens": False, "truncation": False, "verbose": False}
+        tokens = tokenizer(prompt, **plain)["input_ids"]
+        around = tokenizer.num_special_tokens_to_add() + preset.template_tokens
+        length = len(tokens) + around
+        if length <= limit:
             continue
-        cut = tokenizer.decode(tokens[limit - 1 : -1]).strip()
-        encoders.setdefault((len(tokens), limit, cut), []).append(encoder)
+        cut = tokenizer.decode(tokens[limit - around :]).strip()
+        encoders.setdefault((length, limit, cut), []).append(encoder)
     return [
         f"{what} is {length} tokens long; {' and '.join(names)} read only {limit}."
         f" Not read: {_shortened(cut)!r}."

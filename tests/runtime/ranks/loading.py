@@ -23,4 +23,5 @@ def load(preset: Preset, opened: OpenDevice, how: Placement, ranks: Ranks) -> An
         try:
             next(loading)
         except StopIteration as end:
-            return end.value
+            pipeline, _ = end.value
+            return pipeline
