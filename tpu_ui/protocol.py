@@ -69,13 +69,18 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Component `index` (from 1) of `count` is in place."""
+    """At component `index` (from 1) of `count`, with `loaded_bytes` of all weights in place.
+
+    Without a component the model's files are downloaded, and the bytes are theirs. `total_bytes` is
+    None where nobody knows.
+    """
 
     job: str
     component: str
     index: int
     count: int
     loaded_bytes: int
+    total_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,3 +91,8 @@ def shown(value: object) -> str:
     """A short form of any input, safe to put into a message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def amount(size_bytes: int) -> str:
+    """Bytes for people: "28 MB", "23.4 GB"; 10^6 and 10^9 bytes each."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"

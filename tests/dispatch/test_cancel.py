@@ -137,7 +137,7 @@ def test_request_for_another_model_is_cancelled_while_that_loads(
     }
     dispatcher = start(presets=presets)
     wait_ready(dispatcher)
-    for detail in ("Starting a new worker", "Loading transformer"):
+    for detail in ("Loading Model slow: starting", "Loading Model slow: transformer"):
         job = dispatcher.submit(ask(dispatcher, model="slow"))
         wait_for(dispatcher, lambda status, detail=detail: status.detail.startswith(detail))
         dispatcher.cancel(job)

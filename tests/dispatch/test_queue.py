@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from tests.dispatch.driving import (
+    COMPILED,
     SQUARE,
     WIDE,
     all_updates,
@@ -37,7 +38,7 @@ def test_constructor_returns_while_the_model_is_still_loading(start: Start) -> N
     assert (status.state, status.device) == ("loading", None)
     assert dispatcher.limits("demo").default_mode is Mode.COMPILED
     told = wait_for(dispatcher, lambda status: "2 of 3" in status.detail).detail
-    assert told == "Loading transformer, 2 of 3: 2 MB so far."
+    assert told == "Loading Model demo: transformer, 2 of 3, 2 MB so far."
     assert wait_ready(dispatcher).device is Device.SOFTWARE_TPU
 
 
@@ -249,6 +250,23 @@ def test_model_that_cannot_be_loaded_fails_its_job_and_the_old_one_comes_back(
     assert died.kind == "WorkerDiedError"
     assert isinstance(ending_of(dispatcher, dispatcher.submit(ask(dispatcher))), Finished)
     assert dispatcher.status().model == "demo"
+
+
+@pytest.mark.parametrize("flaw", ["fake:load-error", "fake:load-crash"])
+def test_sizes_that_were_ready_are_warm_again_when_another_model_cannot_be_loaded(
+    start: Start, tmp_path: Path, flaw: str
+) -> None:
+    presets = {"demo": make_preset(tmp_path), "broken": make_preset(tmp_path, "broken", flaw)}
+    dispatcher = start(presets=presets, locked=True)
+    wait_ready(dispatcher)
+    ending_of(dispatcher, dispatcher.warm_up("demo", COMPILED, WIDE))
+    failed = ending_of(dispatcher, dispatcher.warm_up("broken", COMPILED, SQUARE))
+    assert isinstance(failed, Failed)
+    for size in (SQUARE, WIDE):
+        wait_for(dispatcher, lambda now, size=size: state_of(now, size) is ProgramState.READY)
+    assert dispatcher.status().model == "demo"
+    wide = dispatcher.submit(ask(dispatcher, size=str(WIDE)))
+    assert saved_by(dispatcher, wide)[0].info.programs_compiled == 0
 
 
 def test_requests_are_checked_again_whoever_made_them(ready: LocalDispatcher) -> None:

@@ -28,7 +28,7 @@ Start = Callable[..., LocalDispatcher]
 def starting(folder: Path) -> Iterator[Start]:
     made: list[LocalDispatcher] = []
 
-    def make(preset: Preset, **options: Any) -> LocalDispatcher:
+    def make(preset: Preset, *others: Preset, **options: Any) -> LocalDispatcher:
         chosen: dict[str, Any] = {
             "model": preset.name,
             "mode": None,
@@ -40,7 +40,8 @@ def starting(folder: Path) -> Iterator[Start]:
             "cache": folder / f"cache-{len(made)}",
             **options,
         }
-        made.append(LocalDispatcher({preset.name: preset}, **chosen))
+        presets = {one.name: one for one in (preset, *others)}
+        made.append(LocalDispatcher(presets, **chosen))
         return made[-1]
 
     yield make
@@ -101,7 +102,7 @@ def pixels(path: Path) -> bytes:
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Start a dispatcher for one preset; keywords replace the options."""
+    """Start a dispatcher for a preset, and others to switch to; keywords replace the options."""
     with starting(tmp_path_factory.mktemp("real")) as make:
         yield make
 

@@ -262,11 +262,12 @@ class Slot(threading.Thread):
 
     def _switch(self, job: Job) -> Ending:
         """Load the job's model into a new process. When that fails, the old model comes back."""
-        before = self._state.preset
         preset = self._pool.options.preset(job.target.model)
         self._lose_process()
         with self._pool.lock:
+            before, ready = self._state.preset, dict(self._state.wanted)
             self._state.switch(preset)
+            self._state.detail = f"Loading {preset.title}: starting a worker."
         ending: Ending = Cancelled(job.id)
         try:
             self._start_process(job, preset)
@@ -281,6 +282,7 @@ class Slot(threading.Thread):
                 self._state.loaded = self._state.settled = isinstance(ending, Finished)
                 if not self._state.loaded:
                     self._state.switch(before)
+                    self._state.wanted.update(ready)  # to be warm again
             if not self._state.loaded:
                 self._lose_process()
         return ending
@@ -296,6 +298,8 @@ class Slot(threading.Thread):
         queue_s = time.monotonic() - job.submitted_s
         spoiled: Failed | None = None
         while not self._pool.closing.is_set():
+            if _is_left(command, job):
+                return Cancelled(job.id)
             event = process.receive(WAIT_S)
             match event:
                 case None | Started():
@@ -337,7 +341,7 @@ class Slot(threading.Thread):
     def _notice(self, job: Job, event: Progress) -> None:
         match event:
             case Loading():
-                self._says(loading_message(event))
+                self._says(loading_message(event, self._state.preset.title))
             case Warming():
                 with self._pool.lock:
                     self._state.warming = (job.target, event)
@@ -372,3 +376,9 @@ class Slot(threading.Thread):
     def _says(self, detail: str) -> None:
         with self._pool.lock:
             self._state.phase, self._state.detail = "loading", detail
+
+
+def _is_left(command: Load | WarmUp | Generate, job: Job) -> bool:
+    """Whether a load is not waited for any more: it may be reading for a long time yet, and its
+    process ends in any case."""
+    return isinstance(command, Load) and job.cancel_asked

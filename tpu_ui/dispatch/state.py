@@ -11,7 +11,7 @@ from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Failed, Loading, Started, Warming
-from tpu_ui.shapes import ImageSize, ProgramState
+from tpu_ui.shapes import ImageSize, ProgramState, amount
 from tpu_ui.strategy import RESIDENT, Placement
 
 Phase = Literal["loading", "warming", "ready", "busy", "failed"]
@@ -89,11 +89,17 @@ class WorkerState:
         self.wanted.pop(target, None)
 
 
-def loading_message(event: Loading) -> str:
-    """ "Loading transformer, 6 of 7: 28 MB so far." Megabytes of weights, 10^6 bytes each."""
-    amount = event.loaded_bytes / 1e6
-    gone = f"{amount / 1000:.1f} GB" if amount >= 1000 else f"{amount:.0f} MB"
-    return f"Loading {event.component}, {event.index} of {event.count}: {gone} so far."
+def loading_message(event: Loading, title: str = "") -> str:
+    """ "Loading transformer, 6 of 7: 28 MB so far." Megabytes of weights, 10^6 bytes each.
+
+    With the model's `title`: "Loading Demo: transformer, 6 of 7, 28 MB so far."
+    """
+    of = "so far" if event.total_bytes is None else f"of {amount(event.total_bytes)}"
+    done = f"{amount(event.loaded_bytes)} {of}."
+    if not event.component:
+        return f"Downloading {title or 'the model'}: {done}"
+    place = f"{event.component}, {event.index} of {event.count}"
+    return f"Loading {title}: {place}, {done}" if title else f"Loading {place}: {done}"
 
 
 def phase_of(states: list[WorkerState]) -> tuple[Phase, str]:

@@ -40,6 +40,7 @@ from tpu_ui.runtime.compiled import CompiledPart, repeated_blocks
 from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.encoders import TextEncoders
 from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
+from tpu_ui.runtime.loading import Course, Reached
 from tpu_ui.runtime.lora import Loras
 from tpu_ui.runtime.modes import Modes
 from tpu_ui.runtime.parallel import Ranks
@@ -97,6 +98,7 @@ class DiffusionRuntime:
         self._ranks = ranks
         self._traces = traces
         self._loaded: _Loaded | None = None
+        self._course: Course | None = None
         # Their warnings quote prompts, and a log is no place for them; ours go with the image.
         diffusers.utils.logging.set_verbosity_error()
         transformers.utils.logging.set_verbosity_error()
@@ -121,19 +123,17 @@ class DiffusionRuntime:
     def load(self, command: Load) -> Iterator[Loading]:
         preset = command.preset
         self._loaded = None
-        loading = placement.load_pipeline(preset, self._device, command.placement, self._ranks)
-        loaded_bytes = 0
+        self._course = Course(_weight_bytes(preset) if self._ranks is None else None)
+        loading = placement.load_pipeline(
+            preset, self._device, command.placement, self._ranks, self._course
+        )
         with _memory_errors():
             while True:
                 try:
-                    placed = next(loading)
+                    yield _as_event(command.job, next(loading))
                 except StopIteration as end:
                     pipeline, loras = end.value
                     break
-                loaded_bytes += placed.weight_bytes
-                yield Loading(
-                    command.job, placed.component, placed.index, placed.count, loaded_bytes
-                )
         parts = self._compiled_parts(pipeline, preset, command.placement)
         modes = Modes(parts, self._device.device)
         encoders = placement.text_encoders(
@@ -142,6 +142,9 @@ class DiffusionRuntime:
         self._loaded = _Loaded(
             preset, command.placement.strategy, pipeline, modes, encoders, loras, RecentEmbeddings()
         )
+
+    def loading(self, command: Load) -> Loading | None:
+        return None if self._course is None else _as_event(command.job, self._course.reached())
 
     def _compiled_parts(
         self, pipeline: Any, preset: Preset, placement: Placement
@@ -277,6 +280,22 @@ class DiffusionRuntime:
                     step = moment.step
                     left_s = (now - clock.encoded) / step * (request.steps - step)
                 yield Stepped(job, image, request.count, step, request.steps, left_s)
+
+
+def _as_event(job: str, reached: Reached) -> Loading:
+    return Loading(
+        job,
+        reached.component,
+        reached.index,
+        reached.count,
+        reached.done_bytes,
+        reached.total_bytes,
+    )
+
+
+def _weight_bytes(preset: Preset) -> int | None:
+    """What all components take, by the preset; None where it does not say."""
+    return round(sum(preset.weights_gib.values()) * 2**30) or None
 
 
 def _settings(component: Any) -> dict[str, Any]:

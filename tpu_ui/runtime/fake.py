@@ -90,6 +90,10 @@ class FakeRuntime:
         self._preset, self._placement = command.preset, command.placement
         self._warm.clear()
 
+    def loading(self, command: Load) -> Loading | None:
+        """Nothing between two components."""
+        return None
+
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         """Count four programs, unless this mode and size has them already."""
         words = self._loaded().description

@@ -38,6 +38,9 @@ class Runtime(Protocol):
     def load(self, command: Load) -> Iterator[Loading]:
         """Load the preset's components. Raises LoadError."""
 
+    def loading(self, command: Load) -> Loading | None:
+        """How far that load is, while it goes on; None before. Any thread may ask."""
+
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         """Run every program of an image; the last event is Warmed."""
 

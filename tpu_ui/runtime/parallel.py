@@ -162,6 +162,9 @@ class LeadingRuntime:
     def load(self, command: Load) -> Iterator[Loading]:
         return self._together(command)
 
+    def loading(self, command: Load) -> Loading | None:
+        return self._own.loading(command)
+
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         return self._together(command)
 

@@ -1,91 +1,108 @@
 """Loading a preset's components, and where each of them lives.
 
 Each component is read straight to its place, one after another: the device, or the host for what
-only comes to the device for its turn.
+only comes to the device for its turn. `repository` brings the files, `weights` reads them.
 """
 
 import functools
 import importlib
 import inspect
-import logging
 from collections.abc import Generator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import diffusers
 import torch
 from accelerate.utils import send_to_device
-from torch.distributed.tensor import DTensor
 
 from tpu_ui.errors import LoadError
 from tpu_ui.presets import Preset
-from tpu_ui.runtime import captions, parallel, schedule
+from tpu_ui.runtime import captions, checkpoint, parallel, repository, schedule, weights
+from tpu_ui.runtime.checkpoint import INDEX, Files
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.encoders import HOST, TextEncoders
+from tpu_ui.runtime.loading import Course, Reached
 from tpu_ui.runtime.lora import Loras
 from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.shapes import Strategy
 from tpu_ui.strategy import Placement
 
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Component `index` (from 1) of `count` is in its place; it weighs `weight_bytes`."""
-
-    component: str
-    index: int
-    count: int
-    weight_bytes: int
-
 
 def load_pipeline(
-    preset: Preset, opened: OpenDevice, placement: Placement, ranks: Ranks | None = None
-) -> Generator[Placed, None, tuple[Any, Loras]]:
+    preset: Preset,
+    opened: OpenDevice,
+    placement: Placement,
+    ranks: Ranks | None = None,
+    course: Course | None = None,
+) -> Generator[Reached, None, tuple[Any, Loras]]:
     """Load the preset's pipeline for the device, component by component.
 
     Returns the pipeline, and its LoRA files ready to be chosen from.
 
-    `ranks`: the group that a sharded model is shared out among. Raises LoadError that names the
-    component and the remedy, StrategyError if a component cannot be shared out.
+    `ranks`: the group that a sharded model is shared out among. `course` is told how it goes.
+    Raises LoadError that names the component or the file and the remedy, StrategyError if a
+    component cannot be shared out.
     """
-    device = opened.torch_device
-    if preset.is_local and not Path(preset.source).is_dir():
-        raise LoadError(
-            f"Model {preset.name} cannot be loaded: there is no folder {preset.repository} beside"
-            " its preset."
-        )
     kind = getattr(diffusers, preset.pipeline, None)
     if kind is None:
         raise LoadError(
             f"Preset {preset.name}: diffusers {diffusers.__version__} has no {preset.pipeline}."
         )
-    index = _model_index(preset, kind)
-    wanted = _component_classes(preset, index)
-    _check_components(preset, list(wanted))
+    course = course or Course(None)
+    files, classes = _files(preset, course)
     sharded = preset.components.sharded if placement.strategy is Strategy.SHARDED else ()
-    classes = {name: _component_class(preset, name, *found) for name, found in wanted.items()}
     for name in sharded:
-        _check_heads(preset, name, classes[name], placement.devices)
+        _check_heads(files, name, classes[name], placement.devices)
     components: dict[str, Any] = {}
     for number, (name, kind_of) in enumerate(classes.items(), start=1):
-        if name in sharded:
-            assert ranks is not None
-            with parallel.sharding_on(opened):
-                options = parallel.loading_options(kind_of, ranks.mesh)
-                component = _load_component(preset, name, kind_of, **options).eval()
-        else:
-            component = _load_component(preset, name, kind_of)
-            if isinstance(component, torch.nn.Module):
-                component = _moved(component, _home(preset, name, device, placement)).eval()
-        components[name] = component
-        yield Placed(name, number, len(classes), _weight_bytes(component))
+        with course.reading(name, number, len(classes)):
+            if name in sharded:
+                assert ranks is not None
+                with parallel.sharding_on(opened):
+                    shares = parallel.loading_options(kind_of, ranks.mesh)
+                    components[name] = weights.read(files, name, kind_of, shares)
+            elif issubclass(kind_of, torch.nn.Module):
+                home = _home(preset, name, opened.torch_device, placement)
+                components[name] = _moved(weights.read_to(files, name, kind_of, home), home)
+            else:
+                components[name] = weights.read_plain(files, name, kind_of)
+        yield course.reached()
+    return _pipeline(files, kind, components, opened.torch_device, placement)
+
+
+def _files(preset: Preset, course: Course) -> tuple[Files, dict[str, type]]:
+    """The model's files, all there and looked at, and the class of each component."""
+
+    def begins(missing_bytes: int) -> None:
+        course.downloads(repository.blobs(preset), missing_bytes)
+
+    files = repository.fetch(preset, [INDEX], begins)
+    wanted = _component_classes(preset, files.index())
+    _check_components(preset, list(wanted))
+    classes = {name: _component_class(preset, name, *found) for name, found in wanted.items()}
+    patterns = [
+        INDEX,
+        *(one for name in classes for one in checkpoint.patterns(name, classes[name])),
+    ]
+    files = repository.fetch(preset, patterns, begins)
+    for name, kind in classes.items():
+        files.check(name, kind)
+    return files, classes
+
+
+def _pipeline(
+    files: Files,
+    kind: Any,
+    components: dict[str, Any],
+    device: torch.device,
+    placement: Placement,
+) -> tuple[Any, Loras]:
+    """The components as one pipeline at work on `device`, and its LoRA files."""
+    preset = files.preset
     components["scheduler"] = schedule.on_host(components["scheduler"])
-    with _load_errors(preset, "the pipeline"):
+    values = _plain_values(kind, files.index())
+    with weights.reading_errors(files, "the pipeline"):
         pipeline = _running_on(device, kind, preset.on_host)(
-            **components, **dict.fromkeys(preset.components.omitted), **_plain_values(kind, index)
+            **components, **dict.fromkeys(preset.components.omitted), **values
         )
     _check_sizes(preset, pipeline)
     pipeline.set_progress_bar_config(disable=True)
@@ -172,12 +189,6 @@ def _check_sizes(preset: Preset, pipeline: Any) -> None:
             )
 
 
-def _model_index(preset: Preset, kind: Any) -> dict[str, Any]:
-    with _load_errors(preset, "model_index.json"):
-        index: dict[str, Any] = kind.load_config(preset.source, revision=preset.revision)
-    return index
-
-
 def _plain_values(kind: Any, index: dict[str, Any]) -> dict[str, Any]:
     """What else the index says of the pipeline, such as that the model is a distilled one."""
     return {
@@ -213,59 +224,11 @@ def _component_class(preset: Preset, name: str, library: str, class_name: str) -
     return kind
 
 
-def _check_heads(preset: Preset, name: str, kind: Any, devices: int) -> None:
+def _check_heads(files: Files, name: str, kind: Any, devices: int) -> None:
     """Raises StrategyError, before anything is loaded."""
-    options = {"subfolder": name, "revision": preset.revision}
-    with _load_errors(preset, f"the configuration of {name}"):
+    with weights.reading_errors(files, f"the configuration of {name}"):
         if issubclass(kind, diffusers.ModelMixin):
-            config = kind.load_config(preset.source, **options)
+            config = kind.load_config(files.folder, subfolder=name)
         else:
-            config = kind.config_class.from_pretrained(preset.source, **options)
-    parallel.check_heads(f"{preset.title}'s {name}", config, devices)
-
-
-def _load_component(preset: Preset, name: str, kind: Any, **options: Any) -> Any:
-    options |= {"subfolder": name, "revision": preset.revision}
-    if issubclass(kind, torch.nn.Module):
-        options["dtype"] = getattr(torch, preset.dtype)
-        options["use_safetensors"] = True
-    log.info("loading %s (%s)", name, kind.__name__)
-    with _load_errors(preset, name):
-        return kind.from_pretrained(preset.source, **options)
-
-
-class _load_errors:
-    """Turns the many ways in which loading fails into a LoadError with a remedy."""
-
-    def __init__(self, preset: Preset, what: str) -> None:
-        self._preset = preset
-        self._what = what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is None or isinstance(error, LoadError) or not isinstance(error, Exception):
-            return
-        if isinstance(error, torch.OutOfMemoryError):
-            return
-        remedy = (
-            f"Check that {self._preset.repository} beside the preset is complete."
-            if self._preset.is_local
-            else f"Check the network, and that you may read {self._preset.repository}."
-        )
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise LoadError(
-            f"Model {self._preset.name} cannot be loaded: {self._what}: {lines[0]} {remedy}"
-        ) from error
-
-
-def _weight_bytes(component: Any) -> int:
-    if not isinstance(component, torch.nn.Module):
-        return 0
-    tensors = [_own(tensor) for tensor in (*component.parameters(), *component.buffers())]
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _own(tensor: torch.Tensor) -> torch.Tensor:
-    """What of a tensor is in this process."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+            config = kind.config_class.from_pretrained(files.folder, subfolder=name)
+    parallel.check_heads(f"{files.preset.title}'s {name}", config, devices)

@@ -189,8 +189,15 @@ def progress_dict(update: Update) -> dict[str, Any]:
         case Queued():
             return {"job": update.job, "state": "queued", "position": update.position}
         case Loading():
-            parts = {"component": update.component, "index": update.index, "count": update.count}
-            return {"job": update.job, "state": "loading", **parts}
+            return {
+                "job": update.job,
+                "state": "loading",
+                "component": update.component,
+                "index": update.index,
+                "count": update.count,
+                "loaded_bytes": update.loaded_bytes,
+                "total_bytes": update.total_bytes,
+            }
         case Warming():
             return {
                 "job": update.job,

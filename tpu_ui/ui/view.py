@@ -105,7 +105,7 @@ def progress(update: Update) -> Progress:
             verb = "is" if position == 1 else "are"
             return Progress(f"Waiting: {counted(position, 'job')} {verb} before yours.")
         case Loading():
-            return Progress(loading_message(update), update.index / update.count)
+            return Progress(loading_message(update), _loaded(update))
         case Warming():
             return Progress(compiling(update), _part(update.elapsed_s, update.expected_s))
         case Warmed(size=size, programs_compiled=programs, elapsed_s=elapsed_s):
@@ -295,6 +295,13 @@ def size_note(status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str |
             return f"{size} failed to compile: {programs.reason or 'no reason given'}"
         case _:
             assert_never(programs.state)
+
+
+def _loaded(update: Loading) -> float | None:
+    """By bytes where their number is known, else by components."""
+    if update.total_bytes:
+        return min(update.loaded_bytes / update.total_bytes, 1.0)
+    return update.index / update.count if update.count else None
 
 
 def _part(elapsed_s: float, expected_s: float | None) -> float | None:

@@ -229,6 +229,8 @@ class Loop:
             self._reported = counted
             self._send(counted)
         running = self._running
+        if running is not None and isinstance(running.command, Load):
+            self._report_loading(runtime, running.command)
         if running is not None and isinstance(running.command, WarmUp):
             command = running.command
             self._send(
@@ -242,6 +244,11 @@ class Loop:
                     command.expected_s,
                 )
             )
+
+    def _report_loading(self, runtime: Runtime, command: Load) -> None:
+        reached = runtime.loading(command)
+        if reached is not None and reached.loaded_bytes > 0:
+            self._send(reached)
 
     def _counted(self, runtime: Runtime) -> Counted:
         count = runtime.programs_compiled()
