@@ -467,6 +467,46 @@ def test_a_field_the_model_has_no_use_for_is_disabled_and_says_why(
         page.close()
 
 
+def test_settings_and_pictures_outlive_a_change_of_the_model_and_others_see_it(
+    open_page: Open, serve: Serve
+) -> None:
+    presets = presets_with()
+    other = {"name": "other", "title": "Another model", "description": "fake:slow-load"}
+    presets["other"] = presets["demo"].model_copy(update=other)
+    with serve(presets=presets) as served:
+        page, visitor = open_page(served), open_page(served)
+        ask(page, "a tree")
+        expect(page.locator(PICTURE)).to_be_visible()
+        at_rest(page)
+        first = page.locator(PICTURE).get_attribute("src")
+        mine = {"#steps": "9", "#guidance": "2.5", "#count": "3"}
+        for field, value in mine.items():
+            number = page.locator(f"{field} input[type=number]")
+            number.fill(value)
+            number.blur()
+        page.locator("#negative-prompt textarea").fill("fog")
+        choose_model(page, "Another model")
+        expect(page.locator("#steps input[type=number]")).not_to_have_value("9")
+        expect(page.locator("#count input[type=number]")).to_have_value("3")
+        page.locator("#warm-up").click()
+        expect(visitor.locator("#now")).to_contain_text("Loading Another model")
+        expect(page.locator("#progress")).to_contain_text("256x256 is ready")
+        expect(page.locator("#prompt textarea")).to_have_value("a tree")
+        assert page.locator(PICTURE).get_attribute("src") == first
+        choose_model(page, presets["demo"].title)
+        for field, value in mine.items():
+            expect(page.locator(f"{field} input[type=number]")).to_have_value(value)
+        expect(page.locator("#negative-prompt textarea")).to_have_value("fog")
+        assert page.locator(PICTURE).get_attribute("src") == first
+        page.close()
+        visitor.close()
+
+
+def choose_model(page: Page, title: str) -> None:
+    page.locator("#model input").click()
+    page.get_by_role("option", name=title, exact=True).click()
+
+
 def test_choosing_a_model_brings_its_limits_and_its_sizes(open_page: Open, serve: Serve) -> None:
     presets = presets_with()
     other = {"name": "other", "title": "Another model", "negative_prompt": False, "max_count": 2}

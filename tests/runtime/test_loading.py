@@ -3,9 +3,12 @@ disk is told in a sentence with the remedy, and the app stays up on the model it
 
 import errno
 import json
+import os
 import re
 import resource
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +24,7 @@ from tests.dispatch.driving import ask, ending_of, saved_by, wait_for
 from tests.runtime import hub as hubs
 from tests.runtime.conftest import READY_S, Start
 from tests.runtime.hub import COMMIT, TOKEN, Hub
+from tests.runtime.twins.large import small_and_large
 from tpu_ui.errors import LoadError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Failed
@@ -226,6 +230,28 @@ def test_weights_that_no_file_has_are_told_wherever_they_go(
     there = {"device_map": {"": torch.device("cpu")}} if device == "meta" else {}
     with pytest.raises(LoadError, match="the files of transformer lack"):
         weights.read(files, "transformer", diffusers.SD3Transformer2DModel, there)
+
+
+@pytest.mark.parametrize("device", ["cpu", "software-tpu"])
+def test_weights_are_never_twice_in_memory(device: str, tmp_path: Path) -> None:
+    """The files are in float32 and the model in bfloat16, so each weight is converted too."""
+    files = small_and_large(tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.runtime.load_watched", device, *map(str, files)],
+        env={
+            **os.environ,
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "MALLOC_MMAP_THRESHOLD_": "65536",  # what is freed goes back at once
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    watched = json.loads(ran.stdout)
+    assert watched["devices"] == ["cpu" if device == "cpu" else "tpu"]
+    assert watched["dtypes"] == ["torch.bfloat16"]
+    assert 0.9 * watched["all"] < watched["peak"] < watched["all"] + watched["largest"]
 
 
 # From the hub

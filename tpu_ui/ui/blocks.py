@@ -5,7 +5,7 @@ refuse a size in Gradio's words, and a page that outlived a restart of the serve
 once a second.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import gradio as gr
@@ -34,6 +34,7 @@ class Session:
     seed: Component
     shown: Component
     info: Component
+    visited: Component
 
 
 def build(dispatcher: Dispatcher) -> gr.Blocks:
@@ -42,7 +43,7 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
         title=TITLE, analytics_enabled=False, delete_cache=(CACHE_CHECK_S, CACHE_AGE_S)
     ) as page:
         add_endpoints(dispatcher)  # first: names are given in order, and theirs are promised
-        session = Session(gr.State(), gr.State(), gr.State(), gr.State())
+        session = Session(*(gr.State() for _ in fields(Session)))
         with gr.Row(elem_id="head"):
             gr.HTML(f"<h1>{TITLE}</h1>", elem_id="title", padding=False)
             now = gr.HTML(elem_id="now", padding=False)
@@ -87,7 +88,7 @@ def _form(ask: Ask, settings: Settings) -> list[Component]:
 
 
 def _limited(settings: Settings) -> list[Component]:
-    """The outputs of `handlers.ModelSettings`, in its order."""
+    """Those of `visited.ModelSettings`, in its order."""
     return [
         settings.negative_prompt,
         settings.steps,
@@ -162,9 +163,10 @@ def _wire_status(
         warm_ups.strategy,
     ]
     limited = _limited(settings)
-    of_model = [ask.examples, *limited, *living]
+    of_model = [session.visited, ask.examples, *limited, *living]
     page.load(handlers.open_page, None, [settings.model, *of_model], **_QUIET)
-    settings.model.input(handlers.model_changed, settings.model, of_model, **_QUIET)
+    left = [session.visited, settings.model, *limited]
+    settings.model.input(handlers.model_changed, left, of_model, **_QUIET)
     ask.examples.click(handlers.use_example, ask.examples, ask.prompt, **_PREPROCESSED)
     settings.mode.change(handlers.mode_changed, chosen[:4], living, **_QUIET)
     change = warm_ups.strategy.input(handlers.set_strategy, warm_ups.strategy, None, **_SPEAKING)
@@ -200,7 +202,10 @@ def _wire_pictures(
     form = [ask.prompt, settings.model, settings.mode, settings.size]
     limited = _limited(settings)
     from_picture.use.click(
-        handlers.use_settings, session.info, [*form, *limited, *seed], **_SPEAKING
+        handlers.use_settings,
+        [session.info, session.visited, *limited],
+        [session.visited, *form, *limited, *seed],
+        **_SPEAKING,
     )
 
 

@@ -16,7 +16,7 @@ from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, LockedError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Ending, Failed, Finished, Warmed
-from tpu_ui.request import LORA_WEIGHT, Limits, check_mode, check_size, validate
+from tpu_ui.request import Limits, check_mode, check_size, validate
 from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
@@ -24,6 +24,7 @@ from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
 from tpu_ui.ui.launch import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
+from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 
 Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
 
@@ -52,17 +53,6 @@ class Buttons(NamedTuple):
     cancel: Changed
 
 
-class ModelSettings(NamedTuple):
-    """The fields whose limits are the model's."""
-
-    negative_prompt: dict[str, Any]
-    steps: dict[str, Any]
-    guidance: dict[str, Any]
-    image_count: dict[str, Any]
-    lora: dict[str, Any]
-    lora_weight: dict[str, Any]
-
-
 class LiveParts(NamedTuple):
     """Outputs that follow the status. `shown` remembers, for this visitor, what is on her page."""
 
@@ -87,16 +77,21 @@ class Handlers:
     def open_page(self) -> tuple[Changed, ...]:
         """The model that is loaded, its limits, and the state of the app."""
         model = self._dispatcher.status().model
-        settings = model_settings(self._dispatcher.limits(model))
+        settings = as_before(Visited(model), self._dispatcher.limits(model))
         examples = gr.update(samples=example_rows(self._dispatcher, model))
-        return model, examples, *settings, *self._live_parts(None, Chosen(model))
+        living = self._live_parts(None, Chosen(model))
+        return model, Visited(model), examples, *settings, *living
 
-    def model_changed(self, model: object) -> tuple[Changed, ...]:
+    def model_changed(
+        self, visited: Visited, model: object, *values: object
+    ) -> tuple[Changed, ...]:
+        """`values`: those of `ModelSettings`, as set for the model that is left."""
         with said_plainly(escape=True):
             limits = limits_of(self._dispatcher, model)
+            visited = visited.go_to(limits.model, values)
             examples = gr.update(samples=example_rows(self._dispatcher, limits.model))
-            live_parts = self._live_parts(None, Chosen(limits.model))
-            return examples, *model_settings(limits), *live_parts
+            living = self._live_parts(None, Chosen(limits.model))
+            return visited, examples, *as_before(visited, limits), *living
 
     def use_example(self, row: list[str]) -> str:
         """The prompt of the example that was pressed."""
@@ -219,22 +214,28 @@ class Handlers:
                 return None, view.note_html(str(error), "failed"), off
             return info, view.info_html(info), gr.update(interactive=True)
 
-    def use_settings(self, info: dict[str, Any] | None) -> tuple[Changed, ...]:
+    def use_settings(
+        self, info: dict[str, Any] | None, visited: Visited, *values: object
+    ) -> tuple[Changed, ...]:
         """Fill the form with what made the picture. Refuses what is not to be had here."""
         with said_plainly(escape=True):
             if info is None:
                 raise InvalidRequestError("Drop a picture first.")
             limits = limits_of(self._dispatcher, info.get("model"))
             request = validate(limits, **{key: info.get(key) for key in _FORM_KEYS})
-            settings = model_settings(limits)
-            settings.negative_prompt["value"] = request.negative_prompt
-            settings.steps["value"] = request.steps
-            settings.guidance["value"] = request.guidance
-            settings.lora["value"] = request.lora or ""
-            settings.lora_weight["value"] = request.lora_weight
+            if limits.model != visited.model:
+                visited = visited.go_to(limits.model, values)
+            settings = ModelSettings(
+                request.negative_prompt,
+                request.steps,
+                request.guidance,
+                1,
+                request.lora or "",
+                request.lora_weight,
+            )
             size = self._size_from_picture(limits, request.mode.value, str(request.size))
             form = (request.prompt, request.model, request.mode.value, size)
-            return *form, *settings, False, request.seed
+            return visited, *form, *filled(limits, settings), False, request.seed
 
     def _size_from_picture(self, limits: Limits, mode: str, size: str) -> Changed:
         """The size, if it can be chosen now; else the picker is left alone and a line says so."""
@@ -256,37 +257,6 @@ _FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", 
 def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
     """A model's example prompts, as rows of one column."""
     return [[prompt] for prompt in dispatcher.presets[model].examples]
-
-
-def model_settings(limits: Limits) -> ModelSettings:
-    """Ranges and defaults of a model. What it has no use for is disabled, and says why."""
-    steps, guidance = limits.steps, limits.guidance
-    negative: dict[str, Any] = gr.update(
-        interactive=limits.takes_negative_prompt, info=view.negative_prompt_note(limits)
-    )
-    if not limits.takes_negative_prompt:
-        negative["value"] = ""
-    return ModelSettings(
-        negative_prompt=negative,
-        steps=_slider(steps.minimum, steps.maximum, steps.default, view.steps_note(limits)),
-        guidance=_slider(
-            guidance.minimum, guidance.maximum, guidance.default, view.guidance_note(limits)
-        ),
-        image_count=_slider(1, limits.max_count, 1, view.count_note(limits)),
-        lora=gr.update(choices=[view.NO_LORA, *limits.loras], value="", visible=bool(limits.loras)),
-        lora_weight=gr.update(value=LORA_WEIGHT.default, visible=bool(limits.loras)),
-    )
-
-
-def _slider(minimum: float, maximum: float, value: float, info: str) -> dict[str, Any]:
-    update: dict[str, Any] = gr.update(
-        minimum=minimum,
-        maximum=view.slider_end(minimum, maximum),
-        value=value,
-        info=info,
-        interactive=minimum < maximum,
-    )
-    return update
 
 
 def _begun(job: str, text: str) -> Run:
