@@ -87,6 +87,25 @@ class CancelResult:
         return {"job": self.job, "state": self.state}
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Since the start of the app: images that were saved, and jobs by how they ended. Warm-ups are
+    jobs too."""
+
+    images: int = 0
+    finished: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.images + other.images,
+            self.finished + other.finished,
+            self.failed + other.failed,
+            self.cancelled + other.cancelled,
+        )
+
+
 class Dispatcher(Protocol):
     """Every method may be called from any thread."""
 
@@ -123,6 +142,9 @@ class Dispatcher(Protocol):
 
     def status(self) -> Status:
         """A snapshot. Never blocks on a worker."""
+
+    def tally(self) -> Tally:
+        """What has been done since the start."""
 
     def close(self) -> None:
         """End all workers; no process is left behind."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import CancelResult, Status, Update
+from tpu_ui.dispatch.interface import CancelResult, Status, Tally, Update
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
@@ -118,6 +118,9 @@ class LocalDispatcher:
 
     def status(self) -> Status:
         return self._pool.status()
+
+    def tally(self) -> Tally:
+        return self._pool.jobs.tally()
 
     def worker_pids(self) -> tuple[int, ...]:
         """The processes of the workers that run now."""

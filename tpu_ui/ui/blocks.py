@@ -13,13 +13,9 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import parts
 from tpu_ui.ui.api import add_endpoints
+from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
 from tpu_ui.ui.handlers import Handlers
-from tpu_ui.ui.launch import (
-    CACHE_AGE_S,
-    CACHE_CHECK_S,
-    JOB_CONCURRENCY_ID,
-    JOB_LISTENERS,
-)
+from tpu_ui.ui.listening import JOB_CONCURRENCY_ID, JOB_LISTENERS
 from tpu_ui.ui.parts import Ask, Component, FromPicture, Pictures, Settings, WarmUps
 
 TITLE = "TPU UI"

@@ -22,7 +22,7 @@ from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
-from tpu_ui.ui.launch import PROGRESS_S
+from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 
