@@ -113,6 +113,10 @@ class Dispatcher(Protocol):
     def presets(self) -> dict[str, Preset]:
         """Every model on offer, by name."""
 
+    @property
+    def outputs(self) -> Path:
+        """The folder that pictures are written into: `<YYYY-MM-DD>/<job>-<image>-<seed>.png`."""
+
     def limits(self, model: str) -> Limits:
         """What a caller may ask of `model` on this device. Raises InvalidRequestError (unknown)."""
 
@@ -136,6 +140,9 @@ class Dispatcher(Protocol):
         nothing else is held back or left out. Several listeners may follow one job. Raises KeyError
         for an unknown job.
         """
+
+    def recorded(self, job: str) -> list[Update]:
+        """The updates of a job so far. Never blocks. Raises KeyError for an unknown job."""
 
     def cancel(self, job: str) -> CancelResult:
         """Cancel a waiting or running job. Returns at once; the job's ending follows."""

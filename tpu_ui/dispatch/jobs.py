@@ -68,6 +68,11 @@ class Job:
             self._changed.notify_all()
             return True
 
+    def recorded(self) -> list[Update]:
+        """All updates so far."""
+        with self._changed:
+            return list(self._log)
+
     def follow(self, pace_s: float = 0.0) -> Iterator[Update]:
         """All updates from the first, as they come; ends after the ending.
 

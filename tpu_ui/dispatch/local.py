@@ -86,6 +86,10 @@ class LocalDispatcher:
     def presets(self) -> dict[str, Preset]:
         return self._pool.options.presets
 
+    @property
+    def outputs(self) -> Path:
+        return self._pool.options.outputs
+
     def limits(self, model: str) -> Limits:
         return self._pool.options.limits(model, self._pool.device)
 
@@ -108,6 +112,12 @@ class LocalDispatcher:
         if found is None:
             raise KeyError(job)
         return found.follow(pace_s)
+
+    def recorded(self, job: str) -> list[Update]:
+        found = self._pool.jobs.get(job)
+        if found is None:
+            raise KeyError(job)
+        return found.recorded()
 
     def cancel(self, job: str) -> CancelResult:
         state, found, workers = self._pool.cancel(job)

@@ -22,6 +22,7 @@ from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
+from tpu_ui.ui.history import Kept, name_of
 from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
@@ -33,6 +34,7 @@ class Run(NamedTuple):
     """Outputs of a job, in the order `blocks` wires them."""
 
     job: Changed
+    kept: Changed
     progress: Changed
     pictures: Changed
     result: Changed
@@ -138,27 +140,44 @@ class Handlers:
 
     # Jobs
 
-    def generate(self, *inputs: object) -> Iterator[Run]:
-        """Submit what the form asks for and show how it goes."""
+    def generate(self, stored: object, *inputs: object) -> Iterator[Run]:
+        """Submit what the form asks for and show how it goes. `stored`: what the browser keeps."""
         with said_plainly(escape=True):
             job = self._dispatcher.submit(to_request(self._dispatcher, Form(*inputs)))
-            yield _begun(job, "Sent.")._replace(result=view.result_html([]))
-            yield from self._follow(job)
+            kept = Kept.read(stored).with_job(job)
+            yield _begun(kept, "Sent.")._replace(result=view.result_html([]))
+            yield from self._follow(kept)
 
-    def warm_up(self, model: object, mode: object, size: object) -> Iterator[Run]:
+    def resume(self, stored: object) -> Iterator[Run]:
+        """After a reload: follow the job that this browser had begun, if it still goes on."""
+        kept = Kept.read(stored)
+        try:
+            so_far = self._dispatcher.recorded(kept.job)
+            goes_on = not any(isinstance(one, Ending) for one in so_far)
+        except KeyError:
+            goes_on = False
+        if not goes_on:
+            yield NOTHING._replace(kept=kept.to_dict())
+            return
+        with said_plainly(escape=True):
+            yield _begun(kept, "Going on.")
+            yield from self._follow(kept)
+
+    def warm_up(self, stored: object, model: object, mode: object, size: object) -> Iterator[Run]:
         """Compile one size of one mode, in view. None stands for the model's default."""
         with said_plainly(escape=True):
             limits = limits_of(self._dispatcher, model)
             wanted = check_size(limits, size)
             job = self._dispatcher.warm_up(limits.model, check_mode(limits, mode), wanted)
-            yield _begun(job, f"Asked to compile {wanted}.")
-            yield from self._follow(job)
+            kept = Kept.read(stored).with_job(job)
+            yield _begun(kept, f"Asked to compile {wanted}.")
+            yield from self._follow(kept)
 
-    def _follow(self, job: str) -> Iterator[Run]:
+    def _follow(self, kept: Kept) -> Iterator[Run]:
         """A job's updates as outputs, to its ending. Raises TpuUiError if it failed."""
         saved: list[ImageSaved] = []
         warmed: view.Progress | None = None  # a warm-up's last words: what is ready, what it took
-        for update in self._dispatcher.updates(job, PROGRESS_S):
+        for update in self._dispatcher.updates(kept.job, PROGRESS_S):
             now = view.progress(update)
             if isinstance(update, Warmed):
                 warmed = replace(now, running=False)
@@ -169,6 +188,7 @@ class Handlers:
             run = NOTHING._replace(progress=view.progress_html(now))
             if isinstance(update, ImageSaved):
                 saved.append(update)
+                kept = kept.with_pictures([name_of(update.path)])
                 run = run._replace(
                     pictures=_pictures(saved),
                     result=view.result_html([one.info for one in saved]),
@@ -177,7 +197,8 @@ class Handlers:
                 )
             if isinstance(update, Ending):
                 run = run._replace(**AT_REST._asdict())
-            yield run
+            # Said each time: a BrowserState would take gr.skip() for a value and keep that.
+            yield run._replace(kept=kept.to_dict())
             if isinstance(update, Failed):
                 raise TpuUiError(update.message)
 
@@ -237,6 +258,13 @@ class Handlers:
             form = (request.prompt, request.model, request.mode.value, size)
             return visited, *form, *filled(limits, settings), False, request.seed
 
+    def vary(
+        self, info: dict[str, Any] | None, visited: Visited, *values: object
+    ) -> tuple[Changed, ...]:
+        """The same, but for the seed, which is drawn for each run."""
+        *others, _, _ = self.use_settings(info, visited, *values)
+        return *others, True, None
+
     def _size_from_picture(self, limits: Limits, mode: str, size: str) -> Changed:
         """The size, if it can be chosen now; else the picker is left alone and a line says so."""
         picker = live(self._dispatcher, Chosen(limits.model, mode, size)).size
@@ -259,9 +287,9 @@ def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
     return [[prompt] for prompt in dispatcher.presets[model].examples]
 
 
-def _begun(job: str, text: str) -> Run:
+def _begun(kept: Kept, text: str) -> Run:
     words = view.progress_html(view.Progress(text))
-    return NOTHING._replace(job=job, progress=words, **AT_WORK._asdict())
+    return NOTHING._replace(job=kept.job, kept=kept.to_dict(), progress=words, **AT_WORK._asdict())
 
 
 def _pictures(saved: list[ImageSaved]) -> Changed:
