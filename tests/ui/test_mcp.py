@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -23,7 +24,8 @@ def with_session(served: Served, do: Callable[[ClientSession], Awaitable[Any]]) 
             await session.initialize()
             return await do(session)
 
-    return asyncio.run(connected())
+    with ThreadPoolExecutor(1) as thread:  # Playwright's loop may run in this one
+        return thread.submit(asyncio.run, connected()).result()
 
 
 def called(served: Served, tool: str, **inputs: object) -> Any:
