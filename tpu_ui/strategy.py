@@ -37,12 +37,14 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class Placement:
     """A strategy with its details. `devices`: how many it uses, one process each. `text_on_host`:
-    text encoders that are not sharded run on the host. `reason`, one line, tells no two apart."""
+    text encoders that are not sharded run on the host. `reason`, one line, and `needs`, a part of
+    it ("needs 23.1 of 32 GiB"), tell no two apart."""
 
     strategy: Strategy
     devices: int = 1
     text_on_host: bool = False
     reason: str = field(default="", compare=False)
+    needs: str = field(default="", compare=False)
 
     @property
     def way(self) -> Way:
@@ -96,8 +98,9 @@ def choose(
             too_much = [f"{name} would need {_gib(need)}" for name, need in needs.items()]
             needs[strategy] = need_gib(preset, strategy, machine, plan, sizes)
             if needs[strategy] <= USABLE * machine.memory_gib:
-                reason = _needed(preset, strategy, machine, plan, sizes)
-                return _placed(preset, strategy, machine, plan, "; ".join([reason, *too_much]))
+                needed = _needed(preset, strategy, machine, plan, sizes)
+                reason = "; ".join([needed, *too_much])
+                return _placed(preset, strategy, machine, plan, reason, needed)
     least = min(needs, key=lambda strategy: needs[strategy])
     more = ", or more chips" if Strategy.SHARDED in preset.strategies else ""
     raise StrategyError(
@@ -181,21 +184,27 @@ def _as_wanted(preset: Preset, wanted: Strategy, machine: Machine, plan: Plan | 
     why = unavailable_strategy(wanted, machine)
     if why is not None:
         raise StrategyError(f"{preset.title} cannot run {wanted} here: {why}.")
-    reason = "asked for"
+    reason, needed = "asked for", ""
     if machine.memory_gib is not None and (plan or preset.weights_gib):
         sizes = preset.image_sizes
-        reason = f"{reason}; {_needed(preset, wanted, machine, plan, sizes)}"
+        needed = _needed(preset, wanted, machine, plan, sizes)
+        reason = f"{reason}; {needed}"
         if need_gib(preset, wanted, machine, plan, sizes) > USABLE * machine.memory_gib:
             reason = f"{reason}, which is too much"
-    return _placed(preset, wanted, machine, plan, reason)
+    return _placed(preset, wanted, machine, plan, reason, needed)
 
 
 def _placed(
-    preset: Preset, strategy: Strategy, machine: Machine, plan: Plan | None, reason: str
+    preset: Preset,
+    strategy: Strategy,
+    machine: Machine,
+    plan: Plan | None,
+    reason: str,
+    needs: str = "",
 ) -> Placement:
     """The text encoders come to the device if there is room for them."""
     if strategy in (Strategy.RESIDENT, Strategy.OFFLOAD):
-        return Placement(strategy, reason=reason)
+        return Placement(strategy, reason=reason, needs=needs)
     parts = preset.components
     sharded = parts.sharded if strategy is Strategy.SHARDED else ()
     whole = [name for name in parts.text_encoders if name not in sharded]
@@ -205,7 +214,7 @@ def _placed(
     )
     if whole:
         reason = f"{reason}; text is encoded {'on the host' if on_host else 'on the chip'}"
-    return Placement(strategy, _devices(strategy, machine), on_host, reason)
+    return Placement(strategy, _devices(strategy, machine), on_host, reason, needs)
 
 
 def _gib_with_text(

@@ -15,11 +15,11 @@ from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.slot import Slot
 from tpu_ui.errors import SettingsError
+from tpu_ui.plans import usable
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled
 from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
 from tpu_ui.shapes import ImageSize, Mode, Strategy, shown
-from tpu_ui.strategy import choose
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0
@@ -75,7 +75,8 @@ class LocalDispatcher:
         options.check_chips()
         if mode is not None:
             check_mode(options.limits(model, None), mode)
-        choose(options.preset(model), strategy, options.machine(None))  # refused here, if at all
+        preset, machine = options.preset(model), options.machine(None)
+        choose(preset, strategy, machine, usable(preset, machine.chip))  # refused here, if at all
         self._pool = Pool(options, Costs(cache))
         self._slots = [Slot(self._pool, state) for state in self._pool.states]
         for slot in self._slots:
@@ -87,7 +88,7 @@ class LocalDispatcher:
         return self._pool.options.presets
 
     def limits(self, model: str) -> Limits:
-        return self._pool.options.limits(model, self._pool.device)
+        return self._pool.limits(model)
 
     def submit(self, request: GenerationRequest) -> str:
         limits = self.limits(request.model)
