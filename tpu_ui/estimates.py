@@ -90,27 +90,25 @@ def _scaled(preset: Preset, image: Image, size: ImageSize, ratio: float) -> Imag
     )
 
 
+def guess(preset: Preset, program: Program, size: ImageSize) -> Program:
+    """A program that was not compiled: what the preset says that programs work with, by pixels."""
+    working_bytes = preset.working_gib * GIB * _pixels(size) / max(map(_pixels, preset.image_sizes))
+    if program.component in preset.components.text_encoders:
+        working_bytes = 0
+    return program.model_copy(
+        update={"how": "computed", "temporary_bytes": round(working_bytes), "digest": ""}
+    )
+
+
 def _guessed(preset: Preset, size: ImageSize) -> tuple[Image, ...]:
-    """Nothing was compiled: the weights, and what the preset says that programs work with."""
-    largest = max(map(_pixels, preset.image_sizes))
-    working_bytes = round(preset.working_gib * GIB * _pixels(size) / largest)
-    programs = [
-        Program(
-            component=name,
-            part=name,
-            how="computed",
-            temporary_bytes=0 if name in preset.components.text_encoders else working_bytes,
-        )
-        for name in (*preset.components.text_encoders, preset.components.denoiser)
-    ]
-    vae = Program(
-        component=preset.components.vae,
-        part=preset.components.vae,
-        how="computed",
-        temporary_bytes=working_bytes,
+    """Nothing was compiled: the weights, and a guess at each program."""
+    parts = preset.components
+    programs = tuple(
+        guess(preset, Program(component=name, part=name), size)
+        for name in (*parts.text_encoders, parts.denoiser, parts.vae)
     )
     return tuple(
-        Image(layout=Layout.WHOLE, size=str(size), guided=guided, programs=(*programs, vae))
+        Image(layout=Layout.WHOLE, size=str(size), guided=guided, programs=programs)
         for guided in preset.guidance_states()
     )
 

@@ -20,6 +20,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled
 from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
 from tpu_ui.shapes import ImageSize, Mode, Strategy, shown
+from tpu_ui.strategy import choose
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from tpu_ui import plans
 from tpu_ui.chips import Chip
 from tpu_ui.errors import StrategyError
-from tpu_ui.estimates import weights_bytes
+from tpu_ui.estimates import guess, weights_bytes
 from tpu_ui.plan import captured, compiler
 from tpu_ui.plan.compiler import TELL_S
 from tpu_ui.plans import GIB, Image, Layout, Plan, Program
@@ -23,12 +23,14 @@ Tell = Callable[[int, int, str, float], None]
 @dataclass(frozen=True)
 class Bench:
     """Where plans are made: for so many chips, with kept results in `cache`. `tell` hears of
-    progress: programs done, programs there are, what is going on, for how many seconds."""
+    progress: programs done, programs there are, what is going on, for how many seconds.
+    `compiles`: what was not compiled before is; else it is computed."""
 
     chip: Chip
     chips: int
     cache: Path
     tell: Tell
+    compiles: bool = True
 
     @property
     def machine(self) -> Machine:
@@ -77,38 +79,66 @@ def _with(
         found, weights, folder = captured.images(preset, layout, size, bench.cache, waits)
         plan = plan.model_copy(update={"weights_bytes": weights})
         images += [(image, folder) for image in found]
-    files = {
-        program.digest: (program, captured.program_file(folder, program.digest), image.guided)
+    tasks = {
+        program.digest: _Task(
+            preset,
+            program,
+            captured.program_file(folder, program.digest),
+            ImageSize.parse(image.size),
+            image.guided,
+            plan.weights_bytes[program.component],
+        )
         for image, folder in images
         for program in image.programs
     }
     known: dict[str, Program] = {}
-    for done, (digest, (program, file, guided)) in enumerate(files.items()):
-        known[digest] = _compiled(plan, program, file, guided, bench, (done, len(files)))
-    bench.tell(len(files), len(files), "compiled", 0.0)
+    for done, (digest, task) in enumerate(tasks.items()):
+        known[digest] = _compiled(task, bench, (done, len(tasks)))
+    bench.tell(len(tasks), len(tasks), "compiled", 0.0)
     return plan.with_images(_filled(image, known) for image, _ in images)
 
 
-def _compiled(
-    plan: Plan, program: Program, file: Path, guided: bool, bench: Bench, course: tuple[int, int]
-) -> Program:
-    """The program with what the compiler says of it."""
-    own_bytes = plan.weights_bytes[program.component]
-    if program.copies == 1 and own_bytes > USABLE * bench.chip.memory_gib * GIB:
-        error = f"its weights alone take {own_bytes / GIB:.1f} of {bench.chip.memory_gib} GiB"
-        return program.model_copy(update={"how": "failed", "error": error, "peak_bytes": own_bytes})
+@dataclass(frozen=True)
+class _Task:
+    """A program to compile, in `file`; `own_bytes`: what its component weighs."""
+
+    preset: Preset
+    program: Program
+    file: Path
+    size: ImageSize
+    guided: bool
+    own_bytes: int
+
+    @property
+    def name(self) -> str:
+        guided = ", guidance on" if self.guided else ""
+        return f"{self.program.component} ({self.program.part}{guided})"
+
+
+def _compiled(task: _Task, bench: Bench, course: tuple[int, int]) -> Program:
+    """The task's program with what the compiler says of it."""
+    program = task.program
+    if program.copies == 1 and task.own_bytes > USABLE * bench.chip.memory_gib * GIB:
+        return program.model_copy(
+            update={
+                "how": "failed",
+                "error": f"its weights alone take {task.own_bytes / GIB:.1f} GiB",
+                "peak_bytes": task.own_bytes,
+            }
+        )
     topology = compiler.topology(bench.chip, 1)
     kept = compiler.kept(program, topology, bench.cache)
     if kept is not None:
         return kept
-    name = f"{program.component} ({program.part}{', guidance on' if guided else ''})"
+    if not bench.compiles:
+        return guess(task.preset, program, task.size)
     began_s = time.monotonic()
 
     def waits() -> None:
         time.sleep(TELL_S)
-        bench.tell(*course, f"compiling {name}", time.monotonic() - began_s)
+        bench.tell(*course, f"compiling {task.name}", time.monotonic() - began_s)
 
-    return compiler.compile_(program, file, topology, bench.cache, waits)
+    return compiler.compile_(program, task.file, topology, bench.cache, waits)
 
 
 def _filled(image: Image, known: dict[str, Program]) -> Image:
