@@ -12,22 +12,36 @@ GOOGLE_VENDOR = "0x1ae0"  # alone it is not enough: Google's network cards carry
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One generation. `memory_gib` is the high-bandwidth memory of each device that torch sees; a
-    chip shows itself as `devices` of them. Sources: Google's Cloud TPU pages (memory), torch_tpu's
+    """One generation. `memory_gib` is the high-bandwidth memory of each device that torch sees,
+    `peak_flops` its bfloat16 operations in a second, `bandwidth` the bytes that its memory gives in
+    one; a chip shows itself as `devices` of them. Sources: Google's Cloud TPU pages (memory, peaks:
+    https://docs.cloud.google.com/tpu/docs/v6e, .../v5p-training, .../tpu7x), torch_tpu's
     `_internal/utils/hardware.py` (PCI ids)."""
 
     name: str
     memory_gib: int
+    peak_flops: float
+    bandwidth: float
     devices: int = 1
+
+    @property
+    def short_name(self) -> str:
+        """As on a command line: "v6e"."""
+        return self.name.removeprefix("TPU ")
+
+    def floor_s(self, flop: float, accessed_bytes: float) -> float:
+        """Less time than this no program takes that does so much, and reads and writes so much."""
+        return max(flop / self.peak_flops, accessed_bytes / self.bandwidth)
 
 
 CHIPS = {
-    "0x005e": Chip("TPU v4", 32),
-    "0x0063": Chip("TPU v5e", 16),
-    "0x0062": Chip("TPU v5p", 95),
-    "0x006f": Chip("TPU v6e", 32),
-    "0x0076": Chip("TPU v7x", 96, devices=2),
+    "0x005e": Chip("TPU v4", 32, 275e12, 1228e9),
+    "0x0063": Chip("TPU v5e", 16, 197e12, 819e9),
+    "0x0062": Chip("TPU v5p", 95, 459e12, 2765e9),
+    "0x006f": Chip("TPU v6e", 32, 918e12, 1640e9),
+    "0x0076": Chip("TPU v7x", 96, 2307e12 / 2, 7380e9 / 2, devices=2),
 }
+BY_NAME = {chip.short_name: chip for chip in CHIPS.values()}
 
 
 def on_the_bus(folder: Path | None = None) -> tuple[Chip, ...]:

@@ -54,6 +54,10 @@ class StrategyError(InvalidRequestError):
     survives = False
 
 
+class PlanError(TpuUiError):
+    """A plan cannot be made. The message says why, and what would be right."""
+
+
 class LoadError(TpuUiError):
     """The model's files are missing or broken. The message names the file and the remedy."""
 

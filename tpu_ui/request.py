@@ -42,7 +42,8 @@ class Limits:
 
     `guidance_off` is the guidance scale at and below which the model runs without classifier-free
     guidance, and None for a model whose batch never depends on it. `unavailable_modes` holds the
-    reason for each mode that cannot run here, `loras` the names of the LoRA files to choose from.
+    reason for each mode that cannot run here, `unavailable_sizes` for each size that cannot fit,
+    `loras` the names of the LoRA files to choose from.
     """
 
     model: str
@@ -57,6 +58,12 @@ class Limits:
     modes: tuple[Mode, ...]
     unavailable_modes: tuple[tuple[Mode, str], ...] = ()
     loras: tuple[str, ...] = ()
+    unavailable_sizes: tuple[tuple[ImageSize, str], ...] = ()
+
+    @property
+    def available_sizes(self) -> tuple[ImageSize, ...]:
+        unavailable = dict(self.unavailable_sizes)
+        return tuple(size for size in self.sizes if size not in unavailable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +181,10 @@ def _size(limits: Limits, value: object) -> ImageSize:
     if value is None or value == "":
         return limits.default_size
     size = value if isinstance(value, ImageSize) else ImageSize.parse(value)
+    names = ", ".join(map(str, limits.available_sizes)) or "none"
+    if why := dict(limits.unavailable_sizes).get(size):
+        raise InvalidRequestError(f"{size} does not fit on this chip: {why}. Use {names}.")
     if size not in limits.sizes:
-        names = ", ".join(map(str, limits.sizes))
         raise InvalidRequestError(f"Model {limits.model} has no size {size}; choose from {names}.")
     return size
 

@@ -310,7 +310,7 @@ def test_chips_are_shared_out_among_the_workers(
 ) -> None:
     chosen = options(tmp_path, workers=workers, chips=each, device=device)
     chosen.check_chips()
-    assert chosen.machine(None) == Machine(Device.TPU, 32, devices)
+    assert chosen.machine(None) == Machine(Device.TPU, 32, devices, "v6e")
     assert chosen.machine(Device.SOFTWARE_TPU) == Machine(Device.SOFTWARE_TPU, None, each or 1)
     last = dict(chosen.environment(workers - 1))
     assert last == ({"TPU_VISIBLE_CHIPS": visible} if visible else {})

@@ -21,8 +21,9 @@ class SizeStatus:
     """The programs of one size in one mode.
 
     `seconds` is what the warm-up took when ready, and what it has taken so far while compiling.
-    `expected_s` is what it took last time, on this chip (None: nobody knows yet). `reason` is set
-    when failed.
+    `expected_s` is what it took last time, on this chip (None: nobody knows yet); or `elsewhere`,
+    what a plan says that compiling takes on another machine. `reason` is set when failed. `unfit`:
+    why the size cannot fit, and cannot be chosen.
     """
 
     state: ProgramState
@@ -31,6 +32,8 @@ class SizeStatus:
     programs_compiled: int = 0
     stage: str = ""
     reason: str = ""
+    elsewhere: bool = False
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Status:
     placement: Placement  # how the loaded model runs, and why
     strategy: Strategy | None  # what the owner asked for; None: the one that moves least and fits
     strategies: dict[Strategy, str | None]  # what it offers: None, or why not on this machine
+    plan: str = ""  # one sentence on the kept plan for this chip, where there is one
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.slot import Slot
 from tpu_ui.errors import SettingsError
+from tpu_ui.plans import usable
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled
 from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
@@ -75,7 +76,8 @@ class LocalDispatcher:
         options.check_chips()
         if mode is not None:
             check_mode(options.limits(model, None), mode)
-        choose(options.preset(model), strategy, options.machine(None))  # refused here, if at all
+        preset, machine = options.preset(model), options.machine(None)
+        choose(preset, strategy, machine, usable(preset, machine.chip))  # refused here, if at all
         self._pool = Pool(options, Costs(cache))
         self._slots = [Slot(self._pool, state) for state in self._pool.states]
         for slot in self._slots:
@@ -91,7 +93,7 @@ class LocalDispatcher:
         return self._pool.options.outputs
 
     def limits(self, model: str) -> Limits:
-        return self._pool.options.limits(model, self._pool.device)
+        return self._pool.limits(model)
 
     def submit(self, request: GenerationRequest) -> str:
         limits = self.limits(request.model)

@@ -61,7 +61,8 @@ class Options:
         found = self._on_the_bus if device is Device.TPU else ()
         if not found:
             return Machine(device, None, self.chips or 1)
-        return Machine(device, found[0].memory_gib, self._own_chips * found[0].devices)
+        devices = self._own_chips * found[0].devices
+        return Machine(device, found[0].memory_gib, devices, found[0].short_name)
 
     def check_chips(self) -> None:
         """Raises SettingsError where the workers would take more chips than there are."""

@@ -50,6 +50,10 @@ class Pool:
     def device(self) -> Device | None:
         return self._started.device if self._started else None
 
+    def limits(self, model: str) -> Limits:
+        """What a caller may ask of `model` here. Raises InvalidRequestError."""
+        return self._placements.limits(self.options.preset(model), self.device)
+
     def submit(self, request: GenerationRequest) -> Job:
         """Raises LockedError, StrategyError, QueueFullError, or why no worker runs."""
         target = Target(request.model, request.mode, request.size)
@@ -134,7 +138,7 @@ class Pool:
     def status(self) -> Status:
         with self.lock:
             preset = self._shown().preset
-            limits = self.options.limits(preset.name, self.device)
+            limits = self._placements.limits(preset, self.device)
             phase, detail = phase_of(self.states)
             return Status(
                 device=self.device,
@@ -159,6 +163,7 @@ class Pool:
                 placement=self._shown().placement,
                 strategy=self._placements.wish(preset),
                 strategies=self._placements.offered(preset, self.device),
+                plan=self._placements.plan_note(preset, self.device),
             )
 
     def close(self) -> None:
@@ -340,13 +345,13 @@ class Pool:
         return chosen if chosen in limits.modes else limits.default_mode
 
     def _first_targets(self) -> Iterable[Target]:
-        limits = self.options.limits(self.options.model, self.device)
+        limits = self.limits(self.options.model)
         mode = self._mode(limits)
         sizes: tuple[ImageSize, ...] = ()
         if self.options.warm == "default":
             sizes = (limits.default_size,)
         elif self.options.warm == "all":
-            sizes = limits.sizes
+            sizes = limits.available_sizes
         return [Target(self.options.model, mode, size) for size in sizes]
 
     def _to_warm(self, state: WorkerState) -> list[Target]:
@@ -394,4 +399,5 @@ class Pool:
         on = self._shown().runs_on
         cost = self.costs.get(target, on) if on else None
         states = [state for state in self.states if not state.failure] or self.states
-        return size_status(target, states, waits, cost)
+        known = size_status(target, states, waits, cost)
+        return self._placements.planned(target, self.device, known)

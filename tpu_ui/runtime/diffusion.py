@@ -90,13 +90,19 @@ class DiffusionRuntime:
     """Owns one device and one pipeline. See `tpu_ui.runtime.interface.Runtime`."""
 
     def __init__(
-        self, device: devices.OpenDevice, traces: Path, ranks: Ranks | None = None
+        self,
+        device: devices.OpenDevice,
+        traces: Path | None,
+        ranks: Ranks | None = None,
+        part: Callable[..., CompiledPart] = CompiledPart,
     ) -> None:
-        """`traces` is the folder in which what torch.compile traced is kept. `ranks`: this process
-        is one of a group, and holds a share of the weights."""
+        """`traces` is the folder in which what torch.compile traced is kept; None: it is not.
+        `ranks`: this process is one of a group, and holds a share of the weights. `part` makes what
+        runs compiled; tpu_ui.plan has another kind."""
         self._device = device
         self._ranks = ranks
         self._traces = traces
+        self._part = part
         self._loaded: _Loaded | None = None
         self._course: Course | None = None
         # Their warnings quote prompts, and a log is no place for them; ours go with the image.
@@ -132,16 +138,21 @@ class DiffusionRuntime:
                 try:
                     yield _as_event(command.job, next(loading))
                 except StopIteration as end:
-                    pipeline, loras = end.value
+                    self.take(preset, command.placement, *end.value)
                     break
-        parts = self._compiled_parts(pipeline, preset, command.placement)
+
+    def take(self, preset: Preset, placed: Placement, pipeline: Any, loras: Loras) -> None:
+        """Work with this pipeline of the preset from now on."""
+        parts = self._compiled_parts(pipeline, preset, placed)
         modes = Modes(parts, self._device.device)
-        encoders = placement.text_encoders(
-            preset, pipeline, self._device.torch_device, command.placement
-        )
+        encoders = placement.text_encoders(preset, pipeline, self._device.torch_device, placed)
         self._loaded = _Loaded(
-            preset, command.placement.strategy, pipeline, modes, encoders, loras, RecentEmbeddings()
+            preset, placed.strategy, pipeline, modes, encoders, loras, RecentEmbeddings()
         )
+
+    def embedding_bytes(self) -> int:
+        """What the prompts that are kept take on the device."""
+        return self._need().embeddings.size_bytes()
 
     def loading(self, command: Load) -> Loading | None:
         return None if self._course is None else _as_event(command.job, self._course.reached())
@@ -162,7 +173,7 @@ class DiffusionRuntime:
         else:
             groups.append(([denoiser], denoiser))
         return [
-            CompiledPart(modules, self._device, str(_settings(component)), self._traces)
+            self._part(modules, self._device, str(_settings(component)), self._traces)
             for modules, component in groups
         ]
 

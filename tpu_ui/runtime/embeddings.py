@@ -8,6 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import torch
+from torch.utils import _pytree as pytree
+
 from tpu_ui.runtime.inputs import NotComparableError, frozen
 
 # FLUX.1's text is 4 MiB a prompt (512 tokens of 4096 values in bfloat16), and twice with guidance.
@@ -23,6 +26,11 @@ class RecentEmbeddings:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def size_bytes(self) -> int:
+        """What the tensors among it take."""
+        kept = pytree.tree_leaves(list(self._kept.values()))
+        return sum(one.numel() * one.itemsize for one in kept if isinstance(one, torch.Tensor))
 
     def encode(self, scope: Hashable, encode: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """`encode(*args, **kwargs)`, or what it gave before in the same `scope`."""

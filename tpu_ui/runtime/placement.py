@@ -126,20 +126,34 @@ def _pipeline(
 ) -> tuple[Any, Loras]:
     """The components as one pipeline at work on `device`, and its LoRA files."""
     preset = files.preset
-    components["scheduler"] = schedule.on_host(components["scheduler"])
-    values = _plain_values(kind, files.index())
     with weights.reading_errors(files, "the pipeline"):
-        pipeline = _running_on(device, kind, preset.on_host)(
-            **components, **dict.fromkeys(preset.components.omitted), **values
-        )
-    _check_sizes(preset, pipeline)
-    pipeline.set_progress_bar_config(disable=True)
-    if preset.padding.flagged_tokens is not None:
-        captions.take_flagged(getattr(pipeline, preset.components.denoiser), device)
+        pipeline = assembled(preset, kind, components, files.index(), device)
     loras = Loras(pipeline, getattr(pipeline, preset.components.denoiser), preset.loras)
     if placement.strategy is Strategy.OFFLOAD:
         pipeline.enable_model_cpu_offload(device=device)
     return pipeline, loras
+
+
+def assembled(
+    preset: Preset,
+    kind: Any,
+    components: dict[str, Any],
+    index: dict[str, Any],
+    device: torch.device,
+) -> Any:
+    """The components as a pipeline of class `kind` at work on `device`. `index`: model_index.json.
+
+    Raises LoadError if the preset's sizes do not fit the model.
+    """
+    components = components | {"scheduler": schedule.on_host(components["scheduler"])}
+    pipeline = _running_on(device, kind, preset.on_host)(
+        **components, **dict.fromkeys(preset.components.omitted), **_plain_values(kind, index)
+    )
+    _check_sizes(preset, pipeline)
+    pipeline.set_progress_bar_config(disable=True)
+    if preset.padding.flagged_tokens is not None:
+        captions.take_flagged(getattr(pipeline, preset.components.denoiser), device)
+    return pipeline
 
 
 def text_encoders(

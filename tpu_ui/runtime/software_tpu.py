@@ -15,12 +15,13 @@ PyPI; its PJRT API must be recent enough for compiled programs (0.115 is, 0.81 i
 Layout of the PJRT function table: `pjrt_c_api.h` of OpenXLA, where it only ever grows at its end.
 """
 
+import contextlib
 import ctypes
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,8 @@ class _ClientCompileArgs(ctypes.Structure):
         ("extension", ctypes.c_void_p),
         ("client", ctypes.c_void_p),
         ("program", ctypes.c_void_p),
+        ("options", ctypes.c_void_p),
+        ("options_size", ctypes.c_size_t),
     )
 
 
@@ -73,6 +76,7 @@ class SoftwareTpu:
 
     def __init__(self, plugin: Path) -> None:
         self.programs: list[str] = []
+        self._taker: Callable[[bytes, bytes], None] | None = None
         self._library = ctypes.CDLL(str(plugin))
         self._library.GetPjrtApi.restype = ctypes.c_void_p
         self._table: int = self._library.GetPjrtApi()
@@ -93,9 +97,25 @@ class SoftwareTpu:
         _ClientCreateArgs.from_address(arguments).option_count = 0
         return original(arguments)
 
+    @contextlib.contextmanager
+    def taking(self, taker: Callable[[bytes, bytes], None]) -> Iterator[None]:
+        """A context in which programs are not compiled: `taker` gets each one's portable StableHLO
+        artifact and its serialized compile options, and torch_tpu a RuntimeError."""
+        self._taker = taker
+        try:
+            yield
+        finally:
+            self._taker = None
+
     def _compile(self, original: Any, arguments: int) -> Any:
-        program = _Program.from_address(_ClientCompileArgs.from_address(arguments).program)
-        self.programs.append(_name_of(ctypes.string_at(program.code, program.code_size)))
+        task = _ClientCompileArgs.from_address(arguments)
+        program = _Program.from_address(task.program)
+        code = ctypes.string_at(program.code, program.code_size)
+        if self._taker is not None:
+            self._taker(code, ctypes.string_at(task.options, task.options_size))
+            program.code_size = 0  # nothing is what the compiler refuses at once
+        else:
+            self.programs.append(_name_of(code))
         return original(arguments)
 
 
@@ -141,6 +161,27 @@ def install() -> SoftwareTpu:
     _loader._init_device("tpu")
     _replace_mosaic_kernels()
     return software_tpu
+
+
+def installed() -> SoftwareTpu:
+    """The plugin of this process. Raises DeviceUnavailableError if there is none."""
+    for kept in _KEPT:
+        if isinstance(kept, SoftwareTpu):
+            return kept
+    raise DeviceUnavailableError("The software TPU is not installed in this process.")
+
+
+@contextlib.contextmanager
+def mosaic_kernels() -> Iterator[None]:
+    """A context in which attention is torch's own again: a program for a chip has its kernel."""
+    import torch  # noqa: PLC0415
+
+    ours = torch.nn.functional.scaled_dot_product_attention
+    torch.nn.functional.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention
+    try:
+        yield
+    finally:
+        torch.nn.functional.scaled_dot_product_attention = ours
 
 
 def _replace_mosaic_kernels() -> None:

@@ -59,7 +59,7 @@ def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
     cold = tuple(
         (f"{name} (failed)" if one.state is ProgramState.FAILED else str(name), str(name))
         for name, one in sizes.items()
-        if one.state in (ProgramState.COLD, ProgramState.FAILED)
+        if one.state in (ProgramState.COLD, ProgramState.FAILED) and not one.unfit
     )
     cold_size = view.chosen_size(cold, chosen.cold_size, limits.default_size)
     title = dispatcher.presets[limits.model].title

@@ -44,6 +44,7 @@ def strip_html(
         ("Model", title, ""),
         ("Mode", MODE_TITLES[mode], ""),
         ("Strategy", STRATEGY_TITLES[status.placement.strategy], status.placement.reason),
+        *([("Memory", status.placement.needs, status.plan)] if status.placement.needs else []),
         ("Sizes", "ready ones only" if status.locked else "any", LOCKED if status.locked else ""),
         ("Queue", counted(status.queue_length, "job"), ""),
         (
@@ -66,6 +67,8 @@ def strip_html(
 
 def size_text(programs: SizeStatus) -> str:
     """The state of one size in a few words."""
+    if programs.unfit:
+        return f"does not fit: {programs.unfit}"
     if programs.state is ProgramState.COLD and programs.stage:
         return programs.stage
     match programs.state:
@@ -76,7 +79,7 @@ def size_text(programs: SizeStatus) -> str:
             done = counted(programs.programs_compiled, "program")
             return f"compiling: {done}, {gone(programs.seconds or 0, programs.expected_s)}"
         case ProgramState.COLD:
-            return f"cold, {about(_expected_s(programs))}"
+            return f"cold, {about(_expected_s(programs), programs.elsewhere)}"
         case ProgramState.FAILED:
             return f"failed: {programs.reason or 'no reason given'}"
 
@@ -126,6 +129,8 @@ def status_dict(status: Status) -> dict[str, Any]:
         "strategy": status.placement.strategy.value,
         "strategy_reason": status.placement.reason,
         "devices": status.placement.devices,
+        "needs": status.placement.needs,
+        "plan": status.plan,
     }
 
 
@@ -136,7 +141,9 @@ def _size_dict(programs: SizeStatus) -> dict[str, Any]:
         "expected_s": programs.expected_s,
         "programs_compiled": programs.programs_compiled,
         "stage": programs.stage,
-        "reason": programs.reason,
+        "expected_elsewhere": programs.elsewhere,
+        "reason": programs.unfit or programs.reason,
+        "fits": not programs.unfit,
     }
 
 

@@ -80,9 +80,11 @@ def whole(seconds: float) -> str:
     return f"{round(seconds)} s" if seconds < 119 else duration(seconds)
 
 
-def about(expected_s: float | None) -> str:
-    """An expected duration, whole seconds."""
-    return "time not known yet" if expected_s is None else f"about {whole(expected_s)}"
+def about(expected_s: float | None, elsewhere: bool = False) -> str:
+    """An expected duration, whole seconds. `elsewhere`: it was measured on another machine."""
+    if expected_s is None:
+        return "time not known yet"
+    return f"about {whole(expected_s)}{' (measured on another machine)' if elsewhere else ''}"
 
 
 def gone(elapsed_s: float, expected_s: float | None) -> str:
@@ -261,15 +263,22 @@ def strategy_note(status: Status) -> str:
 def sizes_of(status: Status, limits: Limits, mode: Mode) -> dict[ImageSize, SizeStatus]:
     """Every size the model has, in order. A model that is not loaded has only cold ones."""
     known = status.sizes.get(mode, {}) if limits.model == status.model else {}
-    return {size: known.get(size, SizeStatus(ProgramState.COLD)) for size in limits.sizes}
+    unfit = dict(limits.unavailable_sizes)
+    return {
+        size: known.get(size, SizeStatus(ProgramState.COLD, unfit=unfit.get(size, "")))
+        for size in limits.sizes
+    }
 
 
 def size_choices(
     status: Status, sizes: Mapping[ImageSize, SizeStatus]
 ) -> tuple[tuple[str, str], ...]:
-    """What the size picker offers: the ready sizes, and unlocked the others too, marked."""
+    """What the size picker offers: the ready sizes, and unlocked the others too, marked; of those
+    that cannot fit none."""
     choices = []
     for size, programs in sizes.items():
+        if programs.unfit:
+            continue
         if programs.state is ProgramState.READY:
             choices.append((str(size), str(size)))
         elif not status.locked:
@@ -300,7 +309,8 @@ def size_note(status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str |
                 return f"{size} is ready. {counted(hidden, 'more size')} not ready yet."
             return f"{size} is ready: nothing left to compile."
         case ProgramState.COLD:
-            return f"{size} is cold and has to be compiled first: {about(programs.expected_s)}."
+            expected = about(programs.expected_s, programs.elsewhere)
+            return f"{size} is cold and has to be compiled first: {expected}."
         case ProgramState.COMPILING:
             return f"{size} is compiling now; a picture waits for it."
         case ProgramState.FAILED:

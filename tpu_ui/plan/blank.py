@@ -1,0 +1,182 @@
+"""A preset's pipeline at full size without its weights, made from its components' configurations.
+
+What is captured as a program has placeholders for weights: they have a shape, a dtype and a place
+on the device, and no memory. What runs beside those programs has zeros. Knows nothing of capturing.
+"""
+
+import inspect
+import json
+import math
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import torch
+import transformers
+from torch_tpu._internal.compile import tpu_torch_compile
+
+from tpu_ui.presets import Preset
+from tpu_ui.runtime import placement
+
+CHARACTERS_A_TOKEN = 3  # of a stand-in's tokens; about what real tokenizers make of English
+
+
+def folder(preset: Preset) -> Path:
+    """Where the configurations of the preset's components are: with the model, or kept here."""
+    return Path(preset.source) if preset.is_local else preset.folder / "configs" / preset.name
+
+
+def configuration(preset: Preset, component: str) -> dict[str, Any]:
+    """The component's config.json."""
+    read: dict[str, Any] = json.loads((folder(preset) / component / "config.json").read_text())
+    return read
+
+
+def made(preset: Preset, component: str) -> torch.nn.Module:
+    """The component at full size, from its configuration, on the meta device: without memory."""
+    config = configuration(preset, component)
+    with torch.device("meta"):
+        if "_class_name" in config:
+            model = getattr(diffusers, config["_class_name"]).from_config(config)
+        else:
+            kind = getattr(transformers, config["architectures"][0])
+            assert kind.config_class.model_type == config["model_type"]
+            model = kind(kind.config_class.from_dict(config))
+    assert isinstance(model, torch.nn.Module)
+    return model
+
+
+def size_bytes(tensors: Iterable[torch.Tensor], dtype: torch.dtype) -> int:
+    """What the tensors take when those of floating point are of `dtype`."""
+    return sum(
+        tensor.numel() * (dtype.itemsize if tensor.is_floating_point() else tensor.itemsize)
+        for tensor in tensors
+    )
+
+
+def tensors(model: torch.nn.Module) -> Iterable[torch.Tensor]:
+    """All that a model keeps on its device, such as SD3's table of positions."""
+    return chain(model.parameters(), model.buffers())
+
+
+def pipeline(preset: Preset, device: torch.device, repeated: bool = False) -> Any:
+    """The preset's pipeline on `device`, a TPU. Its text encoders, its VAE's decoder and its
+    denoiser have placeholders for weights; `repeated`: of the denoiser, its repeated blocks.
+    """
+    dtype = getattr(torch, preset.dtype)
+    components: dict[str, Any] = {}
+    for name in preset.components.weighted:
+        model = made(preset, name).eval()
+        for part in _captured(preset, name, model, repeated):
+            _fill(part, dtype, device, placeholders=True)
+        _fill(model, dtype, device, placeholders=False)
+        components[name] = model
+    index = _index(preset)
+    kind = getattr(diffusers, preset.pipeline)
+    components["scheduler"] = _scheduler(kind, index)
+    for name in inspect.signature(kind.__init__).parameters:
+        if name.startswith("tokenizer") and name not in preset.components.omitted:
+            encoder = components[name.replace("tokenizer", "text_encoder")]
+            components[name] = Tokenizer(_longest(encoder, preset.text_tokens))
+    return placement.assembled(preset, kind, components, index, device)
+
+
+def _captured(preset: Preset, name: str, model: Any, repeated: bool) -> Iterable[torch.nn.Module]:
+    if name == preset.components.vae:
+        return [model.decoder]
+    if name == preset.components.denoiser and repeated:
+        kinds = model._repeated_blocks
+        return [part for part in model.modules() if type(part).__name__ in kinds]
+    return [model]
+
+
+def _fill(
+    model: torch.nn.Module, dtype: torch.dtype, device: torch.device, placeholders: bool
+) -> None:
+    """Put something in the place of each tensor that is still on the meta device."""
+
+    def filled(tensor: torch.Tensor) -> torch.Tensor:
+        wanted = dtype if tensor.is_floating_point() else tensor.dtype
+        if placeholders:
+            given: torch.Tensor = tpu_torch_compile.placeholder(list(tensor.shape), wanted, False)
+            return given
+        return torch.zeros(tensor.shape, dtype=wanted, device=device)
+
+    for part in model.modules():
+        for name, weight in part._parameters.items():
+            if weight is not None and weight.is_meta:
+                part._parameters[name] = torch.nn.Parameter(filled(weight), requires_grad=False)
+        for name, buffer in part._buffers.items():
+            if buffer is not None and buffer.is_meta:
+                part._buffers[name] = filled(buffer)
+        for name, value in vars(part).items():  # tables that are plain attributes: never arguments
+            if isinstance(value, torch.Tensor) and value.is_meta:
+                setattr(part, name, torch.zeros(value.shape, dtype=value.dtype, device=device))
+
+
+def _index(preset: Preset) -> dict[str, Any]:
+    """What is kept of model_index.json: what matters for the programs, for some models nothing."""
+    path = folder(preset) / "model_index.json"
+    read: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return read
+
+
+def _scheduler(kind: Any, index: dict[str, Any]) -> Any:
+    """A scheduler of the pipeline's class, in its default configuration: its arithmetic is done on
+    the host, and is part of no program."""
+    if "scheduler" in index:
+        return getattr(diffusers, index["scheduler"][1])()
+    return inspect.signature(kind.__init__).parameters["scheduler"].annotation()
+
+
+def _longest(encoder: Any, text_tokens: int) -> int:
+    """Tokens that an encoder can read, or the preset's number where it has no limit."""
+    limit = getattr(encoder.config.get_text_config(), "max_position_embeddings", None)
+    return limit or text_tokens
+
+
+class Tokenizer:
+    """Stands in for a tokenizer where only the number of tokens matters: every id is 0."""
+
+    def __init__(self, model_max_length: int) -> None:
+        self.model_max_length = model_max_length
+        self.pad_token_id = 0
+
+    def __call__(
+        self,
+        text: str | list[str],
+        *,
+        padding: bool | str = False,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+        **_: Any,
+    ) -> Any:
+        texts = [text] if isinstance(text, str) else text
+        limit = max_length or self.model_max_length
+        real = [min(2 + math.ceil(len(one) / CHARACTERS_A_TOKEN), limit) for one in texts]
+        length = limit if padding == "max_length" else max(real)
+        ids = torch.zeros(len(texts), length, dtype=torch.long)
+        mask = torch.stack([(torch.arange(length) < count).long() for count in real])
+        if return_tensors is None:
+            rows = ids.tolist()
+            return {"input_ids": rows[0] if isinstance(text, str) else rows}
+        return transformers.BatchEncoding({"input_ids": ids, "attention_mask": mask})
+
+    def apply_chat_template(self, messages: Any, *, tokenize: bool = True, **options: Any) -> Any:
+        talks = messages if isinstance(messages[0], list) else [messages]
+        texts = [" ".join(str(message["content"]) for message in talk) for talk in talks]
+        return self(texts, **options) if tokenize else texts[0]
+
+    def num_special_tokens_to_add(self) -> int:
+        return 2
+
+    def tokenize(self, _: str) -> list[str]:
+        return []
+
+    def decode(self, *_: Any) -> str:
+        return ""
+
+    def batch_decode(self, *_: Any, **__: Any) -> list[str]:
+        return [""]

@@ -1,0 +1,133 @@
+"""Captured programs as files: capturing in a process of its own, and what came of it, kept.
+
+`python -m tpu_ui.plan.captured FOLDER MODEL LAYOUT SIZE...` captures, in this process, which then
+has torch and the software TPU in it; `images` runs that, once for the same code and the same model.
+"""
+
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tpu_ui import plans
+from tpu_ui.errors import PlanError
+from tpu_ui.folders import write_whole
+from tpu_ui.plans import Image, Layout, Program
+from tpu_ui.presets import Preset, load
+from tpu_ui.shapes import ImageSize, Strategy
+from tpu_ui.strategy import Placement
+
+FACTS = "captured.json"
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = ("plan", "runtime", "presets.py", "shapes.py")  # what decides what is captured
+
+Captured = tuple[list[Image], dict[str, int]]  # with weights_bytes of each component
+
+
+def program_file(folder: Path, digest: str) -> Path:
+    """Where the program of that digest is among captured ones."""
+    return folder / f"{digest}.program"
+
+
+def images(
+    preset: Preset, layout: Layout, size: ImageSize, cache: Path, waits: Callable[[], None]
+) -> tuple[list[Image], dict[str, int], Path]:
+    """The images of that size, with nothing known of their programs but digests; what each
+    component weighs; and the folder of the programs.
+
+    `waits` is called once in a while. Raises PlanError.
+    """
+    folder = cache / "captured" / _key(preset, layout, size)
+    facts = folder / FACTS
+    if not facts.exists():
+        _run(preset, layout, size, folder, waits)
+    read = json.loads(facts.read_text())
+    found = [Image.model_validate(image) for image in read["images"]]
+    return found, read["weights_bytes"], folder
+
+
+def _run(
+    preset: Preset, layout: Layout, size: ImageSize, folder: Path, waits: Callable[[], None]
+) -> None:
+    file = preset.folder / f"{preset.name}.toml"
+    command = [sys.executable, "-m", __name__, str(folder), str(file), layout, str(size)]
+    with tempfile.TemporaryFile("w+") as told:
+        child = subprocess.Popen(command, cwd=ROOT, stdout=told, stderr=told)
+        while child.poll() is None:
+            waits()
+        if child.returncode:
+            told.seek(0)
+            lines = [line for line in told.read().splitlines() if "Error" in line] or ["it ended"]
+            raise PlanError(f"The programs of {preset.title} cannot be captured: {lines[-1]}")
+
+
+def _key(preset: Preset, layout: Layout, size: ImageSize) -> str:
+    """Of all that decides what is captured."""
+    digest = hashlib.sha256(f"{preset.model_dump_json()} {layout} {size}".encode())
+    digest.update(repr(plans.versions()).encode())
+    ours = Path(__file__).resolve().parent.parent
+    sources = [file for name in SOURCES for file in (*(ours / name).rglob("*.py"), ours / name)]
+    configs = (preset.folder / "configs" / preset.name).rglob("*.json")
+    for file in sorted([*sources, *configs]):
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return f"{preset.name}-{layout}-{size}-{digest.hexdigest()[:16]}"
+
+
+def main(folder: Path, preset: Preset, layout: Layout, sizes: Sequence[ImageSize]) -> None:
+    """Capture into `folder`."""
+    # Kept traces would come without a program to capture.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="tpu-ui-")
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    from tpu_ui.runtime import device, software_tpu  # noqa: PLC0415 - after the environment
+
+    opened = device.open_device("software-tpu")
+    from tpu_ui.plan.capture import Capture  # noqa: PLC0415 - imports torch
+
+    strategy = Strategy.OFFLOAD if layout is Layout.BLOCKS else Strategy.RESIDENT
+    capture = Capture(opened, software_tpu.installed(), preset, Placement(strategy))
+    found = [_image(image, layout, folder) for size in sizes for image in capture.images(size)]
+    facts = {
+        "weights_bytes": capture.weights_bytes,
+        "images": [image.model_dump(mode="json", exclude_defaults=True) for image in found],
+    }
+    write_whole(folder / FACTS, json.dumps(facts, indent=1).encode())
+
+
+def _image(image: Any, layout: Layout, folder: Path) -> Image:
+    """A captured image, its programs written into `folder`."""
+    programs = []
+    for program, runs in image.runs.items():
+        data = pickle.dumps((program.code, program.options))
+        digest = hashlib.sha256(program.code).hexdigest()[:32]
+        write_whole(program_file(folder, digest), data)
+        programs.append(
+            Program(
+                component=program.component,
+                part=program.part,
+                copies=program.copies,
+                runs=runs,
+                digest=digest,
+            )
+        )
+    return Image(
+        layout=layout,
+        size=str(image.size),
+        guided=image.guided,
+        embedding_bytes=image.embedding_bytes,
+        kept_bytes=image.kept_bytes,
+        programs=tuple(programs),
+    )
+
+
+if __name__ == "__main__":
+    _folder, _file, _layout, *_sizes = sys.argv[1:]
+    main(
+        Path(_folder), load(Path(_file)), Layout(_layout), [ImageSize.parse(one) for one in _sizes]
+    )
