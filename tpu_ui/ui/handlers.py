@@ -5,6 +5,7 @@ dispatcher's. A generator below only listens. When its visitor leaves, Gradio dr
 goes on to its end: its pictures stay in the outputs folder, and the queue moves on.
 """
 
+import html
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, LockedError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Ending, Failed, Finished, Warmed
-from tpu_ui.request import Limits, check_mode, check_size, validate
+from tpu_ui.request import Limits, check_mode, check_size
 from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
@@ -25,6 +26,7 @@ from tpu_ui.ui.form import Form, limits_of, to_request
 from tpu_ui.ui.history import Kept, name_of
 from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
+from tpu_ui.ui.restoring import restored
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 
 Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
@@ -238,12 +240,14 @@ class Handlers:
     def use_settings(
         self, info: dict[str, Any] | None, visited: Visited, *values: object
     ) -> tuple[Changed, ...]:
-        """Fill the form with what made the picture. Refuses what is not to be had here."""
+        """Fill the form with what made the picture, and say what is not to be had here."""
         with said_plainly(escape=True):
             if info is None:
                 raise InvalidRequestError("Drop a picture first.")
-            limits = limits_of(self._dispatcher, info.get("model"))
-            request = validate(limits, **{key: info.get(key) for key in _FORM_KEYS})
+            request, lost = restored(self._dispatcher, info, visited.model)
+            limits = limits_of(self._dispatcher, request.model)
+            if lost:
+                gr.Warning(html.escape(f"Not restored: {', '.join(lost)}."), title="")
             if limits.model != visited.model:
                 visited = visited.go_to(limits.model, values)
             settings = ModelSettings(
@@ -278,8 +282,6 @@ _ON, _OFF = gr.update(interactive=True), gr.update(interactive=False)
 AT_REST = Buttons(_ON, _ON, _ON, _OFF)
 AT_WORK = Buttons(_OFF, _OFF, _OFF, _ON)
 NOTHING = Run(*(gr.skip() for _ in Run._fields))
-_LORA_KEYS = ("lora", "lora_weight")
-_FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", "seed", *_LORA_KEYS)
 
 
 def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:

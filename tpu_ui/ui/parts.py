@@ -242,7 +242,10 @@ def warm_ups(locked: bool) -> WarmUps:
 def from_picture() -> FromPicture:
     # A File keeps the bytes; an Image would decode the picture and lose what it carries.
     file = gr.File(
-        label="PNG file made by TPU UI", file_types=[".png"], height=110, elem_id="png-file"
+        label="PNG file of TPU UI or with A1111's settings",
+        file_types=[".png"],
+        height=110,
+        elem_id="png-file",
     )
     about = gr.HTML(elem_id="png-info", padding=False)
     use = gr.Button("Use these settings", interactive=False, elem_id="use-settings")
