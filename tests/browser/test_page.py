@@ -111,6 +111,21 @@ def test_an_empty_prompt_is_refused_and_the_next_one_works(open_page: Open, serv
     expect(page.locator(PICTURE)).to_be_visible()
 
 
+def test_choices_in_a_prompt_are_drawn_and_recorded_as_drawn(
+    open_page: Open, server: Served, tmp_path: Path
+) -> None:
+    page = open_page(server)
+    ask(page, "a {red|green} tree")
+    expect(page.locator(PICTURE)).to_be_visible()
+    at_rest(page)
+    drawn = read_png(download(page, tmp_path))["prompt"]
+    assert drawn in ("a red tree", "a green tree")
+    expect(page.locator("#result-facts")).to_contain_text(drawn)
+    expect(page.locator("#prompt textarea")).to_have_value("a {red|green} tree")
+    ask(page, "{ | }")
+    expect(page.locator(".toast-wrap")).to_contain_text("The prompt is empty")
+
+
 def test_a_failure_is_said_and_the_fields_keep_their_contents(
     open_page: Open, server: Served
 ) -> None:

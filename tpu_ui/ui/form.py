@@ -4,12 +4,13 @@ Below `to_request` nothing is positional. No limit is checked here: `request.val
 the dispatcher adds what depends on the moment (locked sizes, a full queue).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.errors import InvalidRequestError
 from tpu_ui.request import GenerationRequest, Limits, validate
 from tpu_ui.shapes import shown
+from tpu_ui.wildcards import draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,20 @@ class Form:
     count: object = 1
     lora: object = None
     lora_weight: object = None
+
+
+def with_choices_made(dispatcher: Dispatcher, form: Form) -> GenerationRequest:
+    """The request of a form in whose prompts there may be choices. Raises InvalidRequestError."""
+    request = to_request(dispatcher, form)
+    prompt, negative = (
+        draw(text, request.seed) for text in (request.prompt, request.negative_prompt)
+    )
+    if (prompt, negative) == (request.prompt, request.negative_prompt):
+        return request
+    drawn = replace(
+        form, prompt=prompt, negative_prompt=negative, random_seed=False, seed=request.seed
+    )
+    return to_request(dispatcher, drawn)
 
 
 def to_request(dispatcher: Dispatcher, form: Form) -> GenerationRequest:

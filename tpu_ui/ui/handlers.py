@@ -22,7 +22,7 @@ from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
-from tpu_ui.ui.form import Form, limits_of, to_request
+from tpu_ui.ui.form import Form, limits_of, with_choices_made
 from tpu_ui.ui.history import Kept, name_of
 from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
@@ -145,7 +145,7 @@ class Handlers:
     def generate(self, stored: object, *inputs: object) -> Iterator[Run]:
         """Submit what the form asks for and show how it goes. `stored`: what the browser keeps."""
         with said_plainly(escape=True):
-            job = self._dispatcher.submit(to_request(self._dispatcher, Form(*inputs)))
+            job = self._dispatcher.submit(with_choices_made(self._dispatcher, Form(*inputs)))
             kept = Kept.read(stored).with_job(job)
             yield _begun(kept, "Sent.")._replace(result=view.result_html([]))
             yield from self._follow(kept)

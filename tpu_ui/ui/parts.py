@@ -102,7 +102,7 @@ def examples(dispatcher: Dispatcher) -> Component:
 def ask(examples: Component) -> Ask:
     prompt = gr.Textbox(
         label="Prompt",
-        placeholder="What the picture should show",
+        placeholder="What the picture should show; {red|green} draws one of them",
         lines=3,
         max_lines=8,
         autofocus=True,

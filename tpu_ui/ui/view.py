@@ -171,7 +171,10 @@ def result_html(infos: list[ImageInfo]) -> str:
     notices = dict.fromkeys(notice for info in infos for notice in info.notices)
     lines = "".join(f"<p>{html.escape(notice)}</p>" for notice in notices)
     spans = "".join(f"<span>{html.escape(fact)}</span>" for fact in facts)
-    return f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>{lines}</div>'
+    return (
+        f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>'
+        f'<p class="tpu-prompt">{html.escape(first.prompt)}</p>{lines}</div>'
+    )
 
 
 def past_html(info: Mapping[str, Any]) -> str:

@@ -1,0 +1,17 @@
+"""Choices in a prompt: "a {red|green} house" becomes one of two, drawn by the seed.
+
+Braces without a bar in them are text like any other.
+"""
+
+import random
+import re
+
+CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")  # innermost: what is in it is drawn already
+
+
+def draw(text: str, seed: int) -> str:
+    """`text` with every choice made. The same seed makes the same choices."""
+    chance = random.Random(seed)
+    while (found := CHOICE.search(text)) is not None:
+        text = text[: found.start()] + chance.choice(found[1].split("|")) + text[found.end() :]
+    return text
