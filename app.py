@@ -72,8 +72,7 @@ def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
         server_name=chosen.host,
         server_port=chosen.port,
         share=chosen.share,
-        auth=chosen.auth,
-        **launch_arguments(),
+        **launch_arguments(dispatcher, chosen.auth),
     )
     print(f"TPU UI is at {local_url} ; warm-up goes on behind it.", flush=True)
     if share_url:

@@ -1,8 +1,9 @@
 """What the app costs: images through server and client, against the bare pipeline.
 
-Both sides run the demo model compiled on the software TPU with the same requests, in turns: once
-through `python app.py` and `gradio_client`, once as calls of the pipeline in a process of its own,
-which turns them into PIL images and stops there. Usage: python -m benchmarks.overhead [ROUNDS]
+Both sides run the demo model on the software TPU with the same requests, in turns: once through
+`python app.py` and `gradio_client`, once as calls of the pipeline in a process of its own, which
+turns them into PIL images and stops there.
+Usage: python -m benchmarks.overhead [ROUNDS [IMAGES [STEPS [MODE]]]]
 """
 
 import itertools
@@ -22,12 +23,10 @@ from tpu_ui import presets
 from tpu_ui.shapes import Device, Mode
 
 PROMPT = "a small red house left of two green trees under a night sky"
-STEPS = 30
-IMAGES = 4
 PORT = 7899
 
 
-def bare_pipeline() -> None:
+def bare_pipeline(images: int, steps: int, mode: Mode) -> None:
     """The child: one line in starts a round, one line out says how many seconds it took."""
     with tempfile.TemporaryDirectory() as cache:
         from tpu_ui.runtime import device  # noqa: PLC0415 - the child's alone
@@ -55,15 +54,15 @@ def bare_pipeline() -> None:
             CompiledPart([part], opened, "", None)
             for part in (pipeline.transformer, pipeline.vae.decoder)
         ]
-        with Modes(parts, opened.device).running(Mode.COMPILED):
+        with Modes(parts, opened.device).running(mode):
             for line in itertools.chain(["warm-up", "warm-up"], iter(sys.stdin.readline, "")):
                 began = time.monotonic()
-                for seed in range(IMAGES):
+                for seed in range(images):
                     pipeline(
                         prompt=PROMPT,
                         height=size.height_px,
                         width=size.width_px,
-                        num_inference_steps=STEPS,
+                        num_inference_steps=steps,
                         guidance_scale=preset.guidance.default,
                         generator=torch.Generator("cpu").manual_seed(seed),
                         **preset.call,
@@ -74,9 +73,9 @@ def bare_pipeline() -> None:
                     print("warm", flush=True)
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, images: int, steps: int, mode: Mode) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.overhead", "bare"],
+        [sys.executable, "-m", "benchmarks.overhead", "bare", str(images), str(steps), mode],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -87,13 +86,13 @@ def main(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "app.py", "--port", str(PORT), "--cache", f"{folder}/cache"]
         app = subprocess.Popen(
-            [*command, "--outputs", f"{folder}/outputs"],
+            [*command, "--outputs", f"{folder}/outputs", "--mode", mode],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
             client = wait_ready()
-            call = {"prompt": PROMPT, "steps": STEPS, "seed": 0, "count": IMAGES}
+            call = {"prompt": PROMPT, "steps": steps, "seed": 0, "count": images}
             client.predict(**call, api_name="/generate")
             while child.stdout.readline().strip() != "warm":
                 pass
@@ -112,7 +111,7 @@ def main(rounds: int) -> None:
             app.wait(20)
     sides = {"bare pipeline": bare, "served": served}
     report(
-        f"{IMAGES} images of {STEPS} steps",
+        f"{images} x {steps} steps, {mode}",
         {
             name: {"median_s": statistics.median(times), "least_s": min(times)}
             for name, times in sides.items()
@@ -135,7 +134,9 @@ def wait_ready() -> Client:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["bare"]:
-        bare_pipeline()
+    given = sys.argv[1:]
+    if given[:1] == ["bare"]:
+        bare_pipeline(int(given[1]), int(given[2]), Mode(given[3]))
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
+        rounds, images, steps, mode = [*given, *("7", "4", "30", "compiled")[len(given) :]]
+        main(int(rounds), int(images), int(steps), Mode(mode))

@@ -53,7 +53,12 @@ def presets_with(description: str = "", **changes: Any) -> dict[str, Preset]:
 
 @contextmanager
 def _serving(
-    folder: Path, *, presets: dict[str, Preset] | None = None, wait: bool = True, **options: Any
+    folder: Path,
+    *,
+    presets: dict[str, Preset] | None = None,
+    wait: bool = True,
+    login: tuple[str, str] | None = None,
+    **options: Any,
 ) -> Iterator[Served]:
     chosen: dict[str, Any] = {
         "model": "demo",
@@ -71,7 +76,7 @@ def _serving(
     dispatcher = LocalDispatcher(presets or presets_with(), **chosen)
     try:
         with ThreadPoolExecutor(1) as thread:
-            app, url = thread.submit(asyncio.run, _launch(dispatcher)).result()
+            app, url = thread.submit(asyncio.run, _launch(dispatcher, login)).result()
         try:
             served = Served(url, dispatcher, chosen["outputs"])
             if wait:
@@ -83,7 +88,9 @@ def _serving(
         dispatcher.close()
 
 
-async def _launch(dispatcher: LocalDispatcher) -> tuple[gr.Blocks, str]:
+async def _launch(
+    dispatcher: LocalDispatcher, login: tuple[str, str] | None
+) -> tuple[gr.Blocks, str]:
     """In a running loop, because without one Gradio makes a loop for each lock and closes none;
     and in a thread of its own, because Playwright's loop may run in this one."""
     app = build(dispatcher).queue(**queue_arguments())
@@ -92,7 +99,7 @@ async def _launch(dispatcher: LocalDispatcher) -> tuple[gr.Blocks, str]:
         server_port=free_port(),
         prevent_thread_lock=True,
         quiet=True,
-        **launch_arguments(),
+        **launch_arguments(dispatcher, login),
     )
     return app, url
 

@@ -21,6 +21,7 @@ from tpu_ui.metadata import (
     Timings,
     encode_png,
     parameters_text,
+    read_parameters,
     read_png,
 )
 
@@ -154,7 +155,7 @@ def test_file_with_a_changed_byte_is_read_or_told(tmp_path: Path, at: int, byte:
 
 def test_picture_without_our_settings_is_told(tmp_path: Path) -> None:
     Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
-    with pytest.raises(MetadataError, match="no settings of TPU UI"):
+    with pytest.raises(MetadataError, match="carries no settings"):
         read_png(tmp_path / "a.png")
 
 
@@ -172,3 +173,47 @@ def test_picture_that_claims_to_be_huge_is_refused_unopened(tmp_path: Path) -> N
         (tmp_path / "b.png").write_bytes(bytes(data))
         with pytest.raises(MetadataError, match="too large"):
             read_png(tmp_path / "b.png")
+
+
+A1111 = """a cat, "quoted", (masterpiece:1.2)
+second line
+Negative prompt: blurry,
+low quality
+Steps: 20, Sampler: DPM++ 2M, CFG scale: 7.5, Seed: 965, Size: 512x768, Model: dream, \
+Lora hashes: "a: 1, b: 2", Denoising strength: 0.4, Version: v1.9.4"""
+
+
+def test_settings_of_another_program_are_read_under_our_names() -> None:
+    assert read_parameters(A1111) == {
+        "prompt": 'a cat, "quoted", (masterpiece:1.2)\nsecond line',
+        "negative_prompt": "blurry,\nlow quality",
+        "steps": 20,
+        "scheduler": "DPM++ 2M",
+        "guidance": 7.5,
+        "seed": 965,
+        "size": "512x768",
+        "model": "dream",
+        "others": {
+            "Lora hashes": "a: 1, b: 2",
+            "Denoising strength": "0.4",
+            "Version": "v1.9.4",
+        },
+    }
+
+
+def test_our_own_parameters_text_reads_back() -> None:
+    read = read_parameters(parameters_text(INFO))
+    assert {name: read[name] for name in ("prompt", "steps", "seed", "size", "model")} == {
+        "prompt": INFO.prompt,
+        "steps": INFO.steps,
+        "seed": INFO.seed,
+        "size": INFO.size,
+        "model": INFO.model,
+    }
+
+
+@given(st.text(max_size=300))
+def test_any_parameters_text_is_read_or_told(text: str) -> None:
+    with suppress(MetadataError):
+        assert isinstance(read_parameters(text)["others"], dict)
+    assert read_parameters(f"{text}\nSteps: 5, Seed: x")["seed"] == "x"

@@ -52,6 +52,16 @@ def wrong(folder: Path, old: str, new: str, name: str = "demo.toml") -> str:
         ("text_tokens = 40", "text_tokens = 40\nworking_gib = -0.1", "working_gib"),
         ("text_tokens = 40", "text_tokens = 40\nworking_gib = inf", "working_gib"),
         ('name = "demo"', 'name = "Demo model"', "name"),
+        ('title = "Model demo"', 'title = ""', "title"),
+        ('title = "Model demo"', 'title = "a"\nrevision = ""', "revision"),
+        ('title = "Model demo"', 'title = "a"\nfolder = "/etc"', "folder"),
+        ('repository = "./demo"', 'repository = "/tmp/nowhere"', "repository"),
+        ('repository = "./demo"', 'repository = "a/b/c/../d e"', "repository"),
+        ("off = 1.0", "off = nan", "guidance.off"),
+        ("off = 1.0", "off = 99.0", "guidance.off"),
+        ("text_tokens = 40", "text_tokens = 40\ntemplate_tokens = 40", "the file"),
+        ("[components]", "[call]\nnum_inference_steps = 3\n[components]", "call"),
+        ("[components]", "[call]\nguidance_scale = 3\n[components]", "call"),
     ],
 )
 def test_wrong_field_is_named_with_its_file(tmp_path: Path, old: str, new: str, field: str) -> None:
@@ -127,6 +137,9 @@ LORAS = '\n[[loras]]\nname = "ink"\nfile = "./ink.safetensors"\n'
         (f"{LORAS}rank = 4\n", "loras.0.rank: there is no such field."),
         (LORAS * 2, "loras: Value error, names a LoRA twice."),
         ("\n[loras]\nname = 1\n", "loras: "),
+        (f'{LORAS}weight_name = "x.bin"\n', "loras.0.weight_name: "),
+        (f'{LORAS}folder = "/etc"\n', "folder: there is no such field."),
+        (LORAS.replace("./ink.safetensors", "/etc/passwd"), "loras.0.file: "),
     ],
 )
 def test_wrong_lora_is_told(tmp_path: Path, text: str, problem: str) -> None:

@@ -7,6 +7,8 @@ survives, emoji, control characters and lone surrogates included.
 
 import io
 import json
+import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,16 @@ from tpu_ui.errors import MetadataError
 
 JSON_KEY = "tpu_ui"
 PARAMETERS_KEY = "parameters"
+NEGATIVE = "Negative prompt:"
+SETTING = re.compile(r'([A-Z][\w /-]*): ("(?:[^"\\]|\\.)*"|[^,]*)(?:, |,?$)')
+NAMES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "Steps": ("steps", int),
+    "CFG scale": ("guidance", float),
+    "Seed": ("seed", int),
+    "Size": ("size", str),
+    "Model": ("model", str),
+    "Sampler": ("scheduler", str),
+}
 MAX_FILE_PX = 64_000_000  # a larger picture is not one of ours; it may be a bomb
 
 
@@ -77,20 +89,24 @@ def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:
 
 
 def read_png(path: Path) -> dict[str, Any]:
-    """The info dict that `encode_png` wrote. Raises MetadataError, saying what is wrong."""
+    """The info dict that `encode_png` wrote; of another program's picture, what `read_parameters`
+    makes of it. Raises MetadataError, saying what is wrong.
+    """
     try:
         with Image.open(path, formats=["PNG"]) as image:
             if image.width * image.height > MAX_FILE_PX:
                 raise MetadataError("The picture is too large to be one of ours.")
-            stored = getattr(image, "text", {}).get(JSON_KEY)
+            text = getattr(image, "text", {})
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise MetadataError("The file is not a PNG picture that can be read.") from error
     except Image.DecompressionBombError as error:
         raise MetadataError("The picture is too large to be one of ours.") from error
-    if stored is None:
-        raise MetadataError("The picture carries no settings of TPU UI.")
+    if JSON_KEY not in text and PARAMETERS_KEY in text:
+        return read_parameters(str(text[PARAMETERS_KEY]))
+    if JSON_KEY not in text:
+        raise MetadataError("The picture carries no settings, of TPU UI or in A1111's form.")
     try:
-        info = json.loads(stored)
+        info = json.loads(text[JSON_KEY])
     except (ValueError, RecursionError) as error:
         raise MetadataError("The settings in the picture are damaged.") from error
     if not isinstance(info, dict):
@@ -110,6 +126,26 @@ def parameters_text(info: ImageInfo) -> str:
         + f"Version: TPU UI {info.version}"
     )
     return "\n".join(lines)
+
+
+def read_parameters(text: str) -> dict[str, Any]:
+    """Settings in A1111's form, under our names. What has no name of ours is in `others`, as text.
+
+    Forge, SD.Next and others write the same. Raises MetadataError.
+    """
+    *lines, last = text.strip().split("\n")
+    found = {name: value.strip('"') for name, value in SETTING.findall(last)}
+    if "Steps" not in found:
+        raise MetadataError("The settings in the picture are not in A1111's form.")
+    prompt, _, negative = "\n".join(lines).partition(NEGATIVE)
+    info: dict[str, Any] = {"prompt": prompt.strip(), "negative_prompt": negative.strip()}
+    for name, (ours, kind) in NAMES.items():
+        if (value := found.pop(name, None)) is not None:
+            try:
+                info[ours] = kind(value)
+            except ValueError:
+                info[ours] = value  # told as what it is, when somebody wants to use it
+    return {**info, "others": found}
 
 
 def _clean(text: str) -> str:

@@ -32,6 +32,26 @@ def _size(text: str) -> str:
     return text
 
 
+# "./" and a path beside the preset, or OWNER/NAME on the hub.
+SOURCE = r"^(\./.+|[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)$"
+# What a request says, or the app itself; `call` is for the rest.
+NOT_TO_CALL = (
+    "prompt",
+    "negative_prompt",
+    "prompt_embeds",
+    "negative_prompt_embeds",
+    "height",
+    "width",
+    "num_inference_steps",
+    "num_images_per_prompt",
+    "generator",
+    "latents",
+    "output_type",
+    "return_dict",
+    "callback_on_step_end",
+    "callback_on_step_end_tensor_inputs",
+)
+
 SizeText = Annotated[str, AfterValidator(_size)]
 StrategyName = Annotated[Strategy, Field(strict=False)]  # TOML has strings only
 Gib = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -66,7 +86,7 @@ class GuidanceTable(_Table):
     minimum: float = Field(ge=0)
     maximum: float = Field(le=50)
     default: float
-    off: float | None = None
+    off: float | None = Field(default=None, ge=0, le=50, allow_inf_nan=False)
     argument: str = Field(default="guidance_scale", pattern=r"^[a-z][a-z0-9_]*$")
 
     @model_validator(mode="after")
@@ -121,8 +141,8 @@ class LoraTable(_Table):
     it begins "./"; `weight_name` is the file's name within a hub repository."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
-    file: str = Field(min_length=1)
-    weight_name: str | None = None
+    file: str = Field(pattern=SOURCE)
+    weight_name: str | None = Field(default=None, pattern=r"^[^/]+\.safetensors$")
     folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)
 
     @property
@@ -145,10 +165,10 @@ class Preset(_Table):
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
-    title: str
+    title: str = Field(min_length=1)
     description: str
-    repository: str = Field(min_length=1)
-    revision: str | None = None
+    repository: str = Field(pattern=SOURCE)
+    revision: str | None = Field(default=None, min_length=1)
     licence: str
     gated: bool = False
     pipeline: str = Field(pattern=r"^[A-Z]\w*Pipeline$")
@@ -174,6 +194,22 @@ class Preset(_Table):
     examples: tuple[str, ...] = Field(default=(), strict=False)
     loras: tuple[LoraTable, ...] = Field(default=(), strict=False)
     folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)
+
+    @model_validator(mode="after")
+    def _room_for_a_prompt(self) -> Self:
+        if self.template_tokens >= self.text_tokens:
+            raise ValueError("template_tokens must be less than text_tokens")
+        return self
+
+    @field_validator("call")
+    @classmethod
+    def _only_what_is_free(cls, call: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        guidance = info.data.get("guidance")
+        taken = (*NOT_TO_CALL, guidance.argument if guidance else "")
+        for name in call:
+            if name in taken:
+                raise ValueError(f"{name} is said by each request or by the app; leave it out")
+        return call
 
     @model_validator(mode="after")
     def _no_size_twice(self) -> Self:
@@ -309,6 +345,9 @@ def _beside(path: Path, table: dict[str, Any]) -> dict[str, Any]:
     """The file's table, with the folder that its paths start from."""
     folder = path.parent
     loras = table.get("loras", [])
+    tables = [table, *(one for one in (loras if isinstance(loras, list) else []))]
+    if any(isinstance(one, dict) and "folder" in one for one in tables):
+        raise PresetError(f"{path.name}: folder: there is no such field.")
     if isinstance(loras, list):
         loras = [{**one, "folder": folder} if isinstance(one, dict) else one for one in loras]
     return {**table, "loras": loras, "folder": folder}

@@ -21,6 +21,11 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 TIMEOUT_MS = 20_000
+# What a page keeps in the browser is for its own reloads, not for the next test's page.
+NEW_VISITOR = """
+  if (!sessionStorage.getItem("here")) localStorage.removeItem("tpu-ui");
+  sessionStorage.setItem("here", "yes");
+"""
 GRADIOS_OWN = ("Method not implemented.",)  # logged by its client at every upload
 
 Open = Callable[..., Page]
@@ -58,6 +63,7 @@ def chromium() -> Iterator[BrowserContext]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         context = browser.new_context(accept_downloads=True)
         context.set_default_timeout(TIMEOUT_MS)
+        context.add_init_script(NEW_VISITOR)
         yield context
         browser.close()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from gradio_client import Client, handle_file
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Complaints, Open
@@ -248,11 +249,11 @@ def test_a_picture_dropped_anywhere_is_taken(
 @pytest.mark.parametrize(
     ("model", "size", "said"),
     [
-        ("nope", "256x256", "There is no model 'nope'"),
+        ("nope", "256x256", "Not restored: model nope."),
         ("demo", "320x192", "320x192 is not ready yet"),
     ],
 )
-def test_settings_that_cannot_be_used_are_refused_in_view(
+def test_settings_that_cannot_be_used_are_told_and_the_others_are_used(
     open_page: Open, server: Served, tmp_path: Path, model: str, size: str, said: str
 ) -> None:
     client = Client(server.url, verbose=False, download_files=tmp_path)
@@ -268,6 +269,32 @@ def test_settings_that_cannot_be_used_are_refused_in_view(
     expect(page.locator("#png-info")).to_contain_text(size)
     page.locator("#use-settings").click()
     expect(page.locator(".toast-wrap")).to_contain_text(said)
+    expect(page.locator("#prompt textarea")).to_have_value("a tree")
+    expect(page.locator("#seed input")).to_have_value(str(info["seed"]))
+
+
+def test_a_picture_of_another_program_gives_what_it_can(
+    open_page: Open, server: Served, tmp_path: Path
+) -> None:
+    text = PngInfo()
+    text.add_text(
+        "parameters",
+        "a tree,\n<b>by</b> the sea\nNegative prompt: fog\nSteps: 20, Sampler: Euler a, "
+        "CFG scale: 99, Seed: 42, Size: 512x512, Model: dreamer, Clip skip: 2, Version: v1.9",
+    )
+    Image.new("RGB", (8, 8)).save(tmp_path / "other.png", pnginfo=text)
+    page = open_page(server)
+    page.get_by_text("Settings from a picture").click()
+    drop(page, tmp_path / "other.png")
+    expect(page.locator("#png-info")).to_contain_text("dreamer")
+    page.locator("#use-settings").click()
+    expect(page.locator(".toast-wrap")).to_contain_text(
+        "Not restored: model dreamer, size 512x512, guidance scale 99.0, sampler Euler a, Clip"
+    )
+    expect(page.locator("#prompt textarea")).to_have_value("a tree,\n<b>by</b> the sea")
+    expect(page.locator("#negative-prompt textarea")).to_have_value("fog")
+    expect(page.locator("#steps input[type=number]")).to_have_value("20")
+    expect(page.locator("#seed input")).to_have_value("42")
 
 
 def test_a_picture_without_settings_is_said_to_have_none(
@@ -465,6 +492,46 @@ def test_a_field_the_model_has_no_use_for_is_disabled_and_says_why(
         ask(page, "a tree")
         expect(page.locator(PICTURE)).to_be_visible()
         page.close()
+
+
+def test_settings_and_pictures_outlive_a_change_of_the_model_and_others_see_it(
+    open_page: Open, serve: Serve
+) -> None:
+    presets = presets_with()
+    other = {"name": "other", "title": "Another model", "description": "fake:slow-load"}
+    presets["other"] = presets["demo"].model_copy(update=other)
+    with serve(presets=presets) as served:
+        page, visitor = open_page(served), open_page(served)
+        ask(page, "a tree")
+        expect(page.locator(PICTURE)).to_be_visible()
+        at_rest(page)
+        first = page.locator(PICTURE).get_attribute("src")
+        mine = {"#steps": "9", "#guidance": "2.5", "#count": "3"}
+        for field, value in mine.items():
+            number = page.locator(f"{field} input[type=number]")
+            number.fill(value)
+            number.blur()
+        page.locator("#negative-prompt textarea").fill("fog")
+        choose_model(page, "Another model")
+        expect(page.locator("#steps input[type=number]")).not_to_have_value("9")
+        expect(page.locator("#count input[type=number]")).to_have_value("3")
+        page.locator("#warm-up").click()
+        expect(visitor.locator("#now")).to_contain_text("Loading Another model")
+        expect(page.locator("#progress")).to_contain_text("256x256 is ready")
+        expect(page.locator("#prompt textarea")).to_have_value("a tree")
+        assert page.locator(PICTURE).get_attribute("src") == first
+        choose_model(page, presets["demo"].title)
+        for field, value in mine.items():
+            expect(page.locator(f"{field} input[type=number]")).to_have_value(value)
+        expect(page.locator("#negative-prompt textarea")).to_have_value("fog")
+        assert page.locator(PICTURE).get_attribute("src") == first
+        page.close()
+        visitor.close()
+
+
+def choose_model(page: Page, title: str) -> None:
+    page.locator("#model input").click()
+    page.get_by_role("option", name=title, exact=True).click()
 
 
 def test_choosing_a_model_brings_its_limits_and_its_sizes(open_page: Open, serve: Serve) -> None:

@@ -3,9 +3,12 @@ disk is told in a sentence with the remedy, and the app stays up on the model it
 
 import errno
 import json
+import os
 import re
 import resource
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,8 +24,9 @@ from tests.dispatch.driving import ask, ending_of, saved_by, wait_for
 from tests.runtime import hub as hubs
 from tests.runtime.conftest import READY_S, Start
 from tests.runtime.hub import COMMIT, TOKEN, Hub
+from tests.runtime.twins.large import small_and_large
 from tpu_ui.errors import LoadError
-from tpu_ui.presets import Preset
+from tpu_ui.presets import LoraTable, Preset
 from tpu_ui.protocol import Failed
 from tpu_ui.runtime import checkpoint, placement, repository
 from tpu_ui.runtime.device import OpenDevice, open_device
@@ -177,6 +181,30 @@ FLAWS: dict[str, tuple[Spoil, str, str]] = {
         "transformer lack transformer_blocks.0.attn.to_q.bias, transformer_blocks.0.attn.to_q.wei",
         "do not belong together",
     ),
+    "denoiser of fewer blocks": (
+        configured("transformer", num_layers=0),
+        "the files of transformer hold transformer_blocks.0.",
+        "do not belong together",
+    ),
+    "encoder of fewer blocks": (
+        configured("text_encoder", num_hidden_layers=1),
+        "the files of text_encoder hold text_model.encoder.layers.1.",
+        "do not belong together",
+    ),
+    "index is a list": (written("model_index.json", b"[]"), "is not a JSON object", "complete"),
+    "config is a pointer": (
+        written("vae/config.json", POINTER),
+        "vae/config.json is a pointer of git-lfs",
+        "git lfs pull",
+    ),
+    "shard elsewhere": (
+        written(
+            "vae/diffusion_pytorch_model.safetensors.index.json",
+            b'{"weight_map": {"a": "../../other.safetensors"}}',
+        ),
+        "names ../../other.safetensors, which is not beside it",
+        "complete",
+    ),
     "encoder lacks": (
         configured("text_encoder", num_hidden_layers=4),
         "text_encoder lack text_model.encoder.layers.3.layer_norm1.bias",
@@ -198,6 +226,54 @@ def test_flaw_of_a_folder_is_told_with_the_file_and_the_remedy(
     assert remedy in message
     assert str(tmp_path) not in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"call": {"nonsense": 3}}, "has no nonsense. Correct call.nonsense in tiny-sd3.toml"),
+        ({"on_host": ("no_such",)}, "has no no_such. Correct on_host in tiny-sd3.toml"),
+        ({"pipeline": "FluxPipeline"}, "FluxPipeline has no text_encoder_3, and the model has"),
+    ],
+)
+def test_field_that_the_pipeline_does_not_know_is_named(
+    change: dict[str, object], words: str, tiny_sd3: Preset, cpu: OpenDevice
+) -> None:
+    assert words in told(tiny_sd3.model_copy(update=change), cpu)
+
+
+def test_argument_of_guidance_that_the_pipeline_does_not_know_is_named(
+    tiny_sd3: Preset, cpu: OpenDevice
+) -> None:
+    guidance = tiny_sd3.guidance.model_copy(update={"argument": "no_such_scale"})
+    message = told(tiny_sd3.model_copy(update={"guidance": guidance}), cpu)
+    assert "StableDiffusion3Pipeline has no no_such_scale. Correct guidance.argument" in message
+
+
+LORAS: dict[str, tuple[bytes | None, str, str]] = {
+    "one.safetensors": (None, "there is no such file beside the preset", "Correct file"),
+    "pickle.bin": (b"x", "only safetensors files are read", "Convert it"),
+    "cut.safetensors": (b"\xff" * 99, "cut.safetensors is cut short or damaged", "anew"),
+    "pointer.safetensors": (POINTER, "it is a pointer of git-lfs", "git lfs pull"),
+    "folder/pytorch_lora_weights.bin": (b"x", "the folder holds pytorch_lora", "one safetensors"),
+}
+
+
+@pytest.mark.parametrize("file", LORAS)
+def test_flaw_of_a_lora_file_is_told_with_the_remedy(
+    file: str, tiny_sd3: Preset, tmp_path: Path, cpu: OpenDevice
+) -> None:
+    content, what, remedy = LORAS[file]
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    if content is not None:
+        (tmp_path / file).write_bytes(content)
+    named = file.partition("/")[0]
+    lora = LoraTable(name="x", file=f"./{named}", folder=tmp_path)
+    message = told(tiny_sd3.model_copy(update={"loras": (lora,)}), cpu)
+    assert message.startswith(f"LoRA x (./{named}) cannot be used: ")
+    assert what in message
+    assert remedy in message
+    assert str(tmp_path) not in message
 
 
 @pytest.mark.parametrize("name", ["transformer", "text_encoder"])
@@ -226,6 +302,28 @@ def test_weights_that_no_file_has_are_told_wherever_they_go(
     there = {"device_map": {"": torch.device("cpu")}} if device == "meta" else {}
     with pytest.raises(LoadError, match="the files of transformer lack"):
         weights.read(files, "transformer", diffusers.SD3Transformer2DModel, there)
+
+
+@pytest.mark.parametrize("device", ["cpu", "software-tpu"])
+def test_weights_are_never_twice_in_memory(device: str, tmp_path: Path) -> None:
+    """The files are in float32 and the model in bfloat16, so each weight is converted too."""
+    files = small_and_large(tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.runtime.load_watched", device, *map(str, files)],
+        env={
+            **os.environ,
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "MALLOC_MMAP_THRESHOLD_": "65536",  # what is freed goes back at once
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    watched = json.loads(ran.stdout)
+    assert watched["devices"] == ["cpu" if device == "cpu" else "tpu"]
+    assert watched["dtypes"] == ["torch.bfloat16"]
+    assert 0.9 * watched["all"] < watched["peak"] < watched["all"] + watched["largest"]
 
 
 # From the hub

@@ -1,46 +1,18 @@
 """What each rank holds and runs: its share of the weights, and one graph."""
 
-import pickle
 from pathlib import Path
 
 import pytest
-from diffusers import Flux2Transformer2DModel
-from transformers import Mistral3Config, Mistral3ForConditionalGeneration
 
 from tests.runtime import twins
 from tests.runtime.sharding import run_ranks
+from tests.runtime.twins.large import pickled, small_and_large
 from tpu_ui import presets
-from tpu_ui.presets import Preset
 from tpu_ui.shapes import Strategy
 
 
-def enlarged(preset: Preset) -> Preset:
-    """The twin of FLUX.2 [dev], with weights of a size to measure. The files are in float32, the
-    preset in bfloat16, so that what is read is copied even on the CPU.
-    """
-    folder = Path(preset.source)
-    config = Flux2Transformer2DModel.load_config(folder / "transformer")
-    config |= {"attention_head_dim": 256, "axes_dims_rope": (64,) * 4}
-    Flux2Transformer2DModel.from_config(config).save_pretrained(folder / "transformer")
-    text = Mistral3Config.from_pretrained(folder / "text_encoder")
-    text.text_config.update(
-        {"hidden_size": 512, "head_dim": 128, "intermediate_size": 2048, "num_hidden_layers": 10}
-    )
-    Mistral3ForConditionalGeneration(text).save_pretrained(folder / "text_encoder")
-    return preset.model_copy(update={"dtype": "bfloat16"})
-
-
-def pickled(preset: Preset, path: Path) -> Path:
-    path.write_bytes(pickle.dumps(preset))
-    return path
-
-
 def test_a_rank_holds_its_share_and_at_no_time_much_more(tmp_path: Path) -> None:
-    flux2 = presets.load_all()["flux2-dev"]
-    files = [
-        pickled(twins.of(flux2, tmp_path / "small"), tmp_path / "small preset"),
-        pickled(enlarged(twins.of(flux2, tmp_path / "large")), tmp_path / "large preset"),
-    ]
+    files = small_and_large(tmp_path)
     # What is freed goes back at once, so that it is not counted.
     environment = {"MALLOC_MMAP_THRESHOLD_": "65536"}
     watch = "tests.runtime.ranks.memory"

@@ -91,12 +91,35 @@ class CancelResult:
         return {"job": self.job, "state": self.state}
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Since the start of the app: images that were saved, and jobs by how they ended. Warm-ups are
+    jobs too."""
+
+    images: int = 0
+    finished: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.images + other.images,
+            self.finished + other.finished,
+            self.failed + other.failed,
+            self.cancelled + other.cancelled,
+        )
+
+
 class Dispatcher(Protocol):
     """Every method may be called from any thread."""
 
     @property
     def presets(self) -> dict[str, Preset]:
         """Every model on offer, by name."""
+
+    @property
+    def outputs(self) -> Path:
+        """The folder that pictures are written into: `<YYYY-MM-DD>/<job>-<image>-<seed>.png`."""
 
     def limits(self, model: str) -> Limits:
         """What a caller may ask of `model` on this device. Raises InvalidRequestError (unknown)."""
@@ -122,11 +145,17 @@ class Dispatcher(Protocol):
         for an unknown job.
         """
 
+    def recorded(self, job: str) -> list[Update]:
+        """The updates of a job so far. Never blocks. Raises KeyError for an unknown job."""
+
     def cancel(self, job: str) -> CancelResult:
         """Cancel a waiting or running job. Returns at once; the job's ending follows."""
 
     def status(self) -> Status:
         """A snapshot. Never blocks on a worker."""
+
+    def tally(self) -> Tally:
+        """What has been done since the start."""
 
     def close(self) -> None:
         """End all workers; no process is left behind."""

@@ -5,9 +5,10 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
-from tpu_ui.dispatch.interface import Update
-from tpu_ui.protocol import Cancelled, Ending, Failed, Stepped
+from tpu_ui.dispatch.interface import ImageSaved, Tally, Update
+from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Stepped
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import ImageSize, Mode
 
@@ -44,6 +45,7 @@ class Job:
         self.parts: list[Ending] = []
         self.position: int | None = None
         self.cancel_asked = False
+        self.images = 0
         self._log: list[Update] = []
         self._ending: Ending | None = None
         self._changed = threading.Condition()
@@ -60,10 +62,16 @@ class Job:
             if self._ending is not None:
                 return False
             self._log.append(update)
+            self.images += isinstance(update, ImageSaved)
             if isinstance(update, Ending):
                 self._ending = update
             self._changed.notify_all()
             return True
+
+    def recorded(self) -> list[Update]:
+        """All updates so far."""
+        with self._changed:
+            return list(self._log)
 
     def follow(self, pace_s: float = 0.0) -> Iterator[Update]:
         """All updates from the first, as they come; ends after the ending.
@@ -114,6 +122,7 @@ class JobBook:
     def __init__(self, kept: int = KEPT_ENDED_JOBS) -> None:
         self._kept = kept
         self._jobs: dict[str, Job] = {}
+        self._forgotten = Tally()
         self._lock = threading.RLock()
 
     def add(self, job: Job) -> None:
@@ -121,7 +130,7 @@ class JobBook:
             self._jobs[job.id] = job
             ended = [old.id for old in self._jobs.values() if old.ending is not None]
             for old_id in ended[: max(0, len(ended) - self._kept)]:
-                del self._jobs[old_id]
+                self._forgotten = self._forgotten + _tally(self._jobs.pop(old_id))
 
     def get(self, job: str) -> Job | None:
         with self._lock:
@@ -130,3 +139,22 @@ class JobBook:
     def all(self) -> list[Job]:
         with self._lock:
             return list(self._jobs.values())
+
+    def tally(self) -> Tally:
+        """All jobs that there ever were."""
+        with self._lock:
+            return sum(map(_tally, self._jobs.values()), self._forgotten)
+
+
+def _tally(job: Job) -> Tally:
+    match job.ending:
+        case Finished():
+            return Tally(job.images, finished=1)
+        case Failed():
+            return Tally(job.images, failed=1)
+        case Cancelled():
+            return Tally(job.images, cancelled=1)
+        case None:
+            return Tally(job.images)
+        case other:
+            assert_never(other)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import CancelResult, Status, Update
+from tpu_ui.dispatch.interface import CancelResult, Status, Tally, Update
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
@@ -88,6 +88,10 @@ class LocalDispatcher:
     def presets(self) -> dict[str, Preset]:
         return self._pool.options.presets
 
+    @property
+    def outputs(self) -> Path:
+        return self._pool.options.outputs
+
     def limits(self, model: str) -> Limits:
         return self._pool.limits(model)
 
@@ -111,6 +115,12 @@ class LocalDispatcher:
             raise KeyError(job)
         return found.follow(pace_s)
 
+    def recorded(self, job: str) -> list[Update]:
+        found = self._pool.jobs.get(job)
+        if found is None:
+            raise KeyError(job)
+        return found.recorded()
+
     def cancel(self, job: str) -> CancelResult:
         state, found, workers = self._pool.cancel(job)
         if found is not None:
@@ -120,6 +130,9 @@ class LocalDispatcher:
 
     def status(self) -> Status:
         return self._pool.status()
+
+    def tally(self) -> Tally:
+        return self._pool.jobs.tally()
 
     def worker_pids(self) -> tuple[int, ...]:
         """The processes of the workers that run now."""

@@ -75,12 +75,13 @@ class Files:
         )
 
     def _json(self, file: str) -> dict[str, Any]:
+        self._check_no_pointer(file)
         try:
-            read: dict[str, Any] = json.loads((self.folder / file).read_text())
-        except FileNotFoundError:
-            raise self._missing(file) from None
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            read = json.loads((self.folder / file).read_text())
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise self.failure(f"{file} cannot be read as JSON") from error
+        if not isinstance(read, dict):
+            raise self.failure(f"{file} is not a JSON object")
         return read
 
     def _weights(self, component: str, name: str) -> Iterator[str]:
@@ -91,7 +92,10 @@ class Files:
             shards = self._json(listing).get("weight_map")
             if not isinstance(shards, dict):
                 raise self.failure(f"{listing} lists no weights")
-            yield from (f"{component}/{shard}" for shard in sorted(set(shards.values())))
+            for shard in sorted(set(map(str, shards.values()))):
+                if "/" in shard:
+                    raise self.failure(f"{listing} names {shard}, which is not beside it")
+                yield f"{component}/{shard}"
             return
         if not (self.folder / whole).is_file():
             mine = sorted(one for one in self.names if one.startswith(f"{component}/"))
@@ -104,26 +108,40 @@ class Files:
         yield whole
 
     def _check_weights(self, file: str) -> None:
+        self._check_no_pointer(file)
+        if (damage := damage_of(self.folder / file)) is not None:
+            raise self.failure(f"{file} {damage}")
+
+    def _check_no_pointer(self, file: str) -> None:
+        """Raises LoadError also if there is no such file."""
         path = self.folder / file
         if not path.is_file():
             raise self._missing(file)
-        with path.open("rb") as opened:
-            start = opened.read(len(LFS_POINTER))
-        if start == LFS_POINTER:
+        if is_pointer(path):
             raise self.failure(
                 f"{file} is a pointer of git-lfs in place of the file",
                 f"Run `git lfs pull` in {self.preset.repository}.",
             )
-        try:
-            with safe_open(path, framework="pt"):
-                pass
-        except (SafetensorError, OSError) as error:
-            raise self.failure(f"{file} is cut short or damaged ({error})") from error
 
     def _vocabulary(self, component: str) -> Iterator[Path]:
         for path in (self.folder / component).iterdir():
             if path.name in VOCABULARIES or path.suffix == ".model":
                 yield path
+
+
+def is_pointer(path: Path) -> bool:
+    """Whether git left a pointer where git-lfs would put the file."""
+    with path.open("rb") as opened:
+        return opened.read(len(LFS_POINTER)) == LFS_POINTER
+
+
+def damage_of(path: Path) -> str | None:
+    """What is wrong with a safetensors file, by its header; None if nothing is."""
+    try:
+        with safe_open(path, framework="pt"):
+            return None
+    except (SafetensorError, OSError) as error:
+        return f"is cut short or damaged ({error})"
 
 
 def names_in(folder: Path) -> frozenset[str]:

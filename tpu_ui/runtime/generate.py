@@ -118,7 +118,8 @@ def _check_latents(latents: torch.Tensor) -> None:
     # On the host: there a reduction compiles nothing, and the latents are small.
     if not bool(torch.isfinite(latents.cpu()).all()):
         raise BrokenImageError(
-            "The model made values that are not numbers (NaN). Try another seed or guidance scale."
+            "The model made values that are not numbers (NaN). Try another seed or guidance"
+            " scale; if none helps, the model's files may be damaged."
         )
 
 

@@ -8,6 +8,7 @@ part of any program.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from torch.nn.functional import pad
 
 from tpu_ui.errors import LoadError
 from tpu_ui.presets import LoraTable
+from tpu_ui.runtime.checkpoint import damage_of, is_pointer
+from tpu_ui.runtime.weights import META
 
 SLOT = "slot"
 READING = "reading"
@@ -78,9 +81,13 @@ class Loras:
 
 def _read(pipeline: Any, denoiser: Any, table: LoraTable) -> Change:
     """What the file changes in the denoiser. The pipeline is left as it was."""
-    options = {} if table.weight_name is None else {"weight_name": table.weight_name}
+    source, weight_name = table.source, table.weight_name
+    if table.file.startswith("./"):
+        path = _file(table)
+        source, weight_name = str(path.parent), path.name
+    options = {} if weight_name is None else {"weight_name": weight_name}
     try:
-        pipeline.load_lora_weights(table.source, adapter_name=READING, **options)
+        pipeline.load_lora_weights(source, adapter_name=READING, use_safetensors=True, **options)
         scaling = {
             name: part.scaling[READING]
             for name, part in denoiser.named_modules()
@@ -92,11 +99,43 @@ def _read(pipeline: Any, denoiser: Any, table: LoraTable) -> Change:
         }
         pipeline.unload_lora_weights()
     except Exception as error:
-        line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise LoadError(f"LoRA {table.name} ({table.file}) cannot be used: {line}") from error
+        if META in str(error):
+            raise _failure(table, "it lacks some of its weights", "Get the file anew.") from error
+        line = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
+        raise _failure(table, line, _REMEDY) from error
     if not change:
-        raise LoadError(f"LoRA {table.name} ({table.file}) changes nothing in this model.")
+        raise _failure(
+            table, "it changes nothing in this model", "It is another model's; leave it out."
+        )
     return change
+
+
+_REMEDY = "Correct file and weight_name in the preset, or leave this LoRA out."
+
+
+def _file(table: LoraTable) -> Path:
+    """The one safetensors file that is meant by a path. Raises LoadError."""
+    path = Path(table.source)
+    if path.is_dir():
+        found = sorted(path.glob(table.weight_name or "*.safetensors"))
+        if len(found) != 1:
+            held = ", ".join(sorted(one.name for one in path.iterdir())) or "nothing"
+            what = f"the folder holds {held}; one safetensors file is needed"
+            raise _failure(table, what, _REMEDY)
+        (path,) = found
+    if not path.is_file():
+        raise _failure(table, "there is no such file beside the preset", _REMEDY)
+    if path.suffix != ".safetensors":
+        raise _failure(table, "only safetensors files are read", "Convert it.")
+    if is_pointer(path):
+        raise _failure(table, "it is a pointer of git-lfs", "Run `git lfs pull` beside it.")
+    if (damage := damage_of(path)) is not None:
+        raise _failure(table, f"{path.name} {damage}", "Get the file anew.")
+    return path
+
+
+def _failure(table: LoraTable, what: str, remedy: str) -> LoadError:
+    return LoadError(f"LoRA {table.name} ({table.file}) cannot be used: {what}. {remedy}")
 
 
 def _weights(module: Any, adapter: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:

@@ -7,7 +7,7 @@ only comes to the device for its turn. `repository` brings the files, `weights` 
 import functools
 import importlib
 import inspect
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import diffusers
@@ -47,8 +47,10 @@ def load_pipeline(
         raise LoadError(
             f"Preset {preset.name}: diffusers {diffusers.__version__} has no {preset.pipeline}."
         )
+    _check_fields(preset, kind)
     course = course or Course(None)
     files, classes = _files(preset, course)
+    _check_kind(preset, kind, (*classes, *preset.components.omitted))
     sharded = preset.components.sharded if placement.strategy is Strategy.SHARDED else ()
     for name in sharded:
         _check_heads(files, name, classes[name], placement.devices)
@@ -67,6 +69,32 @@ def load_pipeline(
                 components[name] = weights.read_plain(files, name, kind_of)
         yield course.reached()
     return _pipeline(files, kind, components, opened.torch_device, placement)
+
+
+def _check_fields(preset: Preset, kind: Any) -> None:
+    """Raises LoadError that names a field of the preset which its pipeline does not know."""
+    taken = inspect.signature(kind.__call__).parameters
+    wrong = [
+        *(("guidance.argument", name) for name in {preset.guidance.argument} - set(taken)),
+        *((f"call.{name}", name) for name in preset.call if name not in taken),
+        *(("on_host", name) for name in preset.on_host if not hasattr(kind, name)),
+    ]
+    for field, name in wrong:
+        raise LoadError(
+            f"Model {preset.name} cannot be loaded: {preset.pipeline} has no {name}. Correct"
+            f" {field} in {preset.name}.toml, or its pipeline."
+        )
+
+
+def _check_kind(preset: Preset, kind: Any, components: Iterable[str]) -> None:
+    """Raises LoadError if the files are those of another pipeline."""
+    taken = inspect.signature(kind.__init__).parameters
+    for name in components:
+        if name not in taken:
+            raise LoadError(
+                f"Model {preset.name} cannot be loaded: {preset.pipeline} has no {name}, and the"
+                f" model has. Correct pipeline in {preset.name}.toml."
+            )
 
 
 def _files(preset: Preset, course: Course) -> tuple[Files, dict[str, type]]:

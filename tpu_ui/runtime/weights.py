@@ -8,11 +8,13 @@ themselves, the libraries fill it with random numbers.
 import ctypes
 import logging
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import diffusers
 import torch
+from torch.nn import ModuleList
 
 from tpu_ui.errors import LoadError
 from tpu_ui.runtime.checkpoint import Files
@@ -61,14 +63,33 @@ def read_plain(files: Files, name: str, kind: Any) -> Any:
 def _check_all_read(
     files: Files, name: str, component: torch.nn.Module, report: dict[str, Any]
 ) -> None:
-    """Raises LoadError if weights have no values from a file. A buffer may do without."""
+    """Raises LoadError if weights have no values from a file, or numbered blocks of the file have
+    no place: a model of fewer blocks draws another picture. A buffer may do without, and single
+    further weights mean nothing: real files hold some.
+    """
     parameters = {weight for weight, _ in component.named_parameters()}
     if missing := sorted(parameters.intersection(report["missing_keys"])):
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         named = f"{', '.join(missing[:NAMED])}{more}"
         raise files.failure(f"the files of {name} lack {named}", _other_files(name))
+    if left := sorted(filter(_of_a_block(component), report["unexpected_keys"])):
+        raise files.failure(
+            f"the files of {name} hold {', '.join(left[:NAMED])}, and by config.json it has no such"
+            " part",
+            _other_files(name),
+        )
     for weight, has, wanted in sorted(report["mismatched_keys"]):
         raise _misfit(files, name, weight, list(wanted), list(has))
+
+
+def _of_a_block(component: torch.nn.Module) -> Callable[[str], bool]:
+    """Whether a weight's name is one of a further block of a list of blocks."""
+    lists = [f"{name}." for name, one in component.named_modules() if isinstance(one, ModuleList)]
+
+    def is_one(weight: str) -> bool:
+        return any(weight.startswith(one) and weight[len(one)].isdigit() for one in lists)
+
+    return is_one
 
 
 def _misfit(files: Files, name: str, weight: str, wanted: object, has: object) -> LoadError:

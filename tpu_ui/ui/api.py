@@ -33,7 +33,7 @@ from tpu_ui.ui import strip
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
-from tpu_ui.ui.launch import ANSWER_S, JOB_CONCURRENCY_ID, JOB_LISTENERS
+from tpu_ui.ui.listening import ANSWER_S, JOB_CONCURRENCY_ID, JOB_LISTENERS
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
 GeneratedSoFar = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -78,11 +78,22 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
     ) -> Iterator[GeneratedSoFar]:
         """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
 
-        size is "WIDTHxHEIGHT". A seed of null or -1 is drawn; more images get the seeds after it.
-        lora is one of the model's LoRA files, lora_weight how much of it (1 if left out).
         While the job goes on, images is empty and info holds one dict with "job" (for /cancel),
         "state" and progress; the first such answer comes at once. When a picture is done and more
         are to come, it holds the "url" of that picture on this server.
+
+        Parameters:
+            prompt: What the picture should show.
+            negative_prompt: What it should not show, for models that take one.
+            model: Name of a model; the loaded one if left out.
+            mode: "eager", "fused" or "compiled"; the model's own if left out.
+            size: "WIDTHxHEIGHT" in pixels, one that /status lists as ready.
+            steps: Denoising steps; the model's own if left out.
+            guidance: Guidance scale; the model's own if left out.
+            seed: From 0 to 4294967295. Drawn if left out or -1; more images get the seeds after it.
+            count: How many images.
+            lora: One of the model's LoRA files.
+            lora_weight: How much of it; 1 if left out.
         """
         form = Form(
             prompt=prompt,
@@ -107,11 +118,11 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             for update in dispatcher.updates(job, ANSWER_S):
                 _raise_if_lost(update)
                 if isinstance(update, ImageSaved):
-                    images.append(_file(update.path))
+                    images.append(file_data(update.path))
                     infos.append(update.info.to_dict())
                     # Clients fetch every file of every answer: on the way, a picture is told of.
                     if update.image < request.count:
-                        yield [], [{**progress_dict(update), "url": _url(images[-1])}]
+                        yield [], [{**progress_dict(update), "url": file_url(images[-1])}]
                 elif not isinstance(update, Finished):
                     yield [], [progress_dict(update)]
             yield images, infos
@@ -123,9 +134,14 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
     def warm_up(
         model: str | None = None, mode: str | None = None, size: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Compile every program of one size ("WIDTHxHEIGHT") in one mode. Streams its progress.
+        """Compile every program of one size in one mode. Streams its progress.
 
-        What is left out is the model's default. The last dict has the state "ready".
+        The last dict has the state "ready". Loads the model first, if it is another one.
+
+        Parameters:
+            model: Name of a model; the loaded one if left out.
+            mode: "eager", "fused" or "compiled"; the model's own if left out.
+            size: "WIDTHxHEIGHT" in pixels; the model's first if left out.
         """
         with said_plainly(escape=False):
             limits = limits_of(dispatcher, model)
@@ -159,7 +175,11 @@ def _status(dispatcher: Dispatcher) -> Callable[[], dict[str, Any]]:
 
 def _cancel(dispatcher: Dispatcher) -> Callable[[str], dict[str, Any]]:
     def cancel(job: str) -> dict[str, Any]:
-        """Cancel a waiting or running job. Its state: cancelled, finished, failed or unknown."""
+        """Cancel a waiting or running job. Its state: cancelled, finished, failed or unknown.
+
+        Parameters:
+            job: The id that the first answers of /generate and /warm_up hold.
+        """
         with said_plainly(escape=False):
             if not isinstance(job, str):
                 raise InvalidRequestError(f"A job is named by text, not {shown(job)}.")
@@ -170,7 +190,11 @@ def _cancel(dispatcher: Dispatcher) -> Callable[[str], dict[str, Any]]:
 
 def _read_metadata() -> Callable[[gr.FileData], dict[str, Any]]:
     def read_metadata(image: gr.FileData) -> dict[str, Any]:
-        """What made a PNG file of TPU UI: the info dict that /generate returned with it."""
+        """What made a PNG file of TPU UI: the info dict that /generate returned with it.
+
+        Parameters:
+            image: The PNG file, uploaded as it was downloaded.
+        """
         with said_plainly(escape=False):
             # Gradio has checked that a file with its mark is one that the caller uploaded. Anything
             # else could name any file on this machine.
@@ -245,12 +269,12 @@ def _raise_if_lost(update: Update) -> None:
         raise JobCancelledError(f"Job {update.job} was cancelled.")
 
 
-def _url(file: dict[str, Any]) -> str:
+def file_url(file: dict[str, Any]) -> str:
     """Where this server has a file that it hands out."""
     return f"{API_PREFIX}/file={quote(file['path'])}"
 
 
-def _file(path: Path) -> dict[str, Any]:
+def file_data(path: Path) -> dict[str, Any]:
     """A file as Gradio's clients download it."""
     file = gr.FileData(path=handed_out(path), orig_name=path.name, mime_type="image/png")
     return dict(file.model_dump())

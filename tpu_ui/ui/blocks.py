@@ -5,7 +5,7 @@ refuse a size in Gradio's words, and a page that outlived a restart of the serve
 once a second.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import gradio as gr
@@ -13,14 +13,11 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import parts
 from tpu_ui.ui.api import add_endpoints
+from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
 from tpu_ui.ui.handlers import Handlers
-from tpu_ui.ui.launch import (
-    CACHE_AGE_S,
-    CACHE_CHECK_S,
-    JOB_CONCURRENCY_ID,
-    JOB_LISTENERS,
-)
-from tpu_ui.ui.parts import Ask, Component, FromPicture, Pictures, Settings, WarmUps
+from tpu_ui.ui.history import History
+from tpu_ui.ui.listening import JOB_CONCURRENCY_ID, JOB_LISTENERS
+from tpu_ui.ui.parts import Ask, Component, FromPicture, Pictures, Settings, WarmUps, YourPictures
 
 TITLE = "TPU UI"
 STATUS_EVERY_S = 1.0
@@ -34,6 +31,8 @@ class Session:
     seed: Component
     shown: Component
     info: Component
+    visited: Component
+    past: Component
 
 
 def build(dispatcher: Dispatcher) -> gr.Blocks:
@@ -42,7 +41,8 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
         title=TITLE, analytics_enabled=False, delete_cache=(CACHE_CHECK_S, CACHE_AGE_S)
     ) as page:
         add_endpoints(dispatcher)  # first: names are given in order, and theirs are promised
-        session = Session(gr.State(), gr.State(), gr.State(), gr.State())
+        kept = parts.kept()
+        session = Session(*(gr.State() for _ in fields(Session)))
         with gr.Row(elem_id="head"):
             gr.HTML(f"<h1>{TITLE}</h1>", elem_id="title", padding=False)
             now = gr.HTML(elem_id="now", padding=False)
@@ -53,6 +53,8 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
                 ask = parts.ask(examples)
             with gr.Column(elem_id="result"):
                 pictures = parts.pictures()
+                with gr.Accordion("Your pictures", open=False, elem_id="kept"):
+                    yours = parts.your_pictures(kept)
             with gr.Column(elem_id="more"):
                 examples.render()
                 with gr.Accordion("Settings", open=True, elem_id="settings"):
@@ -62,7 +64,9 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
                 with gr.Accordion("Settings from a picture", open=False, elem_id="from-picture"):
                     from_picture = parts.from_picture()
         handlers = Handlers(dispatcher)
-        _wire_jobs(handlers, session, ask, pictures, settings, warm_ups)
+        history = History(dispatcher)
+        _wire_jobs(page, handlers, history, session, ask, pictures, settings, warm_ups, yours)
+        _wire_history(history, handlers, session, ask, pictures, settings, yours)
         _wire_status(page, handlers, session, now, strip, ask, settings, warm_ups)
         _wire_pictures(handlers, session, ask, pictures, settings, from_picture)
     return page
@@ -87,7 +91,7 @@ def _form(ask: Ask, settings: Settings) -> list[Component]:
 
 
 def _limited(settings: Settings) -> list[Component]:
-    """The outputs of `handlers.ModelSettings`, in its order."""
+    """Those of `visited.ModelSettings`, in its order."""
     return [
         settings.negative_prompt,
         settings.steps,
@@ -99,16 +103,20 @@ def _limited(settings: Settings) -> list[Component]:
 
 
 def _wire_jobs(
+    page: gr.Blocks,
     handlers: Handlers,
+    history: History,
     session: Session,
     ask: Ask,
     pictures: Pictures,
     settings: Settings,
     warm_ups: WarmUps,
+    yours: YourPictures,
 ) -> None:
     """Generate, warm up, cancel. The outputs are those of `handlers.Run`, in order."""
     buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
     results = [pictures.pictures, pictures.result, session.seed, pictures.reuse]
+    shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
     jobs: tuple[tuple[list[Any], Any, list[Component]], ...] = (
         ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings)),
         (
@@ -121,13 +129,14 @@ def _wire_jobs(
             handlers.warm_up,
             [settings.model, settings.mode, warm_ups.cold_size],
         ),
+        ([page.load], handlers.resume, []),
     )
     for triggers, handler, inputs in jobs:
         job = gr.on(
             triggers,
             handler,
-            inputs,
-            [session.job, ask.progress, *results, *buttons],
+            [yours.kept, *inputs],
+            [session.job, yours.kept, ask.progress, *results, *buttons],
             preprocess=False,
             show_progress="hidden",
             concurrency_id=JOB_CONCURRENCY_ID,
@@ -136,6 +145,7 @@ def _wire_jobs(
             api_visibility="private",
         )
         job.failure(handlers.at_rest, None, buttons, **_QUIET)
+        job.then(history.remember, yours.kept, shelf, **_QUIET)
     ask.cancel.click(handlers.cancel, session.job, ask.cancel, **_QUIET)
 
 
@@ -162,9 +172,10 @@ def _wire_status(
         warm_ups.strategy,
     ]
     limited = _limited(settings)
-    of_model = [ask.examples, *limited, *living]
+    of_model = [session.visited, ask.examples, *limited, *living]
     page.load(handlers.open_page, None, [settings.model, *of_model], **_QUIET)
-    settings.model.input(handlers.model_changed, settings.model, of_model, **_QUIET)
+    left = [session.visited, settings.model, *limited]
+    settings.model.input(handlers.model_changed, left, of_model, **_QUIET)
     ask.examples.click(handlers.use_example, ask.examples, ask.prompt, **_PREPROCESSED)
     settings.mode.change(handlers.mode_changed, chosen[:4], living, **_QUIET)
     change = warm_ups.strategy.input(handlers.set_strategy, warm_ups.strategy, None, **_SPEAKING)
@@ -177,6 +188,30 @@ def _wire_status(
         living,
         **_QUIET,
     )
+
+
+def _wire_history(
+    history: History,
+    handlers: Handlers,
+    session: Session,
+    ask: Ask,
+    pictures: Pictures,
+    settings: Settings,
+    yours: YourPictures,
+) -> None:
+    """What this browser keeps, and what can be done with it."""
+    shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
+    shown = [pictures.pictures, pictures.result, session.seed, pictures.reuse, session.past]
+    yours.pictures.select(history.show, yours.kept, [*shown, yours.use, yours.vary], **_SPEAKING)
+    limited = _limited(settings)
+    form = [ask.prompt, settings.model, settings.mode, settings.size]
+    filled = [session.visited, *form, *limited, settings.random_seed, settings.seed]
+    given = [session.past, session.visited, *limited]
+    yours.use.click(handlers.use_settings, given, filled, **_SPEAKING)
+    yours.vary.click(handlers.vary, given, filled, **_SPEAKING)
+    packed = yours.pack.click(history.zipped, yours.kept, yours.file, **_SPEAKING)
+    packed.success(None, yours.file, None, js=_SAVE)
+    yours.forget.click(history.forget, None, shelf, **_QUIET)
 
 
 def _wire_pictures(
@@ -200,10 +235,20 @@ def _wire_pictures(
     form = [ask.prompt, settings.model, settings.mode, settings.size]
     limited = _limited(settings)
     from_picture.use.click(
-        handlers.use_settings, session.info, [*form, *limited, *seed], **_SPEAKING
+        handlers.use_settings,
+        [session.info, session.visited, *limited],
+        [session.visited, *form, *limited, *seed],
+        **_SPEAKING,
     )
 
 
+# Has the browser save what lies at an address.
+_SAVE = """(url) => {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = "pictures.zip";
+  link.click();
+}"""
 # Events that only ask or tell: out of the queue, unseen in the API, no spinner over the page.
 _QUIET: dict[str, Any] = {
     "queue": False,

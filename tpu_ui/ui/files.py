@@ -5,6 +5,9 @@ from pathlib import Path
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
 
+CACHE_CHECK_S = 600
+CACHE_AGE_S = 6 * 3600  # copies of pictures handed out; the originals stay in the outputs folder
+
 
 def handed_out(path: Path) -> str:
     """A copy of `path` in Gradio's own cache, byte for byte, under the same file name.

@@ -5,6 +5,7 @@ dispatcher's. A generator below only listens. When its visitor leaves, Gradio dr
 goes on to its end: its pictures stay in the outputs folder, and the queue moves on.
 """
 
+import html
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +17,17 @@ from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, LockedError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Ending, Failed, Finished, Warmed
-from tpu_ui.request import LORA_WEIGHT, Limits, check_mode, check_size, validate
+from tpu_ui.request import Limits, check_mode, check_size
 from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
-from tpu_ui.ui.launch import PROGRESS_S
+from tpu_ui.ui.history import Kept, name_of
+from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
+from tpu_ui.ui.restoring import restored
+from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 
 Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
 
@@ -32,6 +36,7 @@ class Run(NamedTuple):
     """Outputs of a job, in the order `blocks` wires them."""
 
     job: Changed
+    kept: Changed
     progress: Changed
     pictures: Changed
     result: Changed
@@ -50,17 +55,6 @@ class Buttons(NamedTuple):
     warm_up: Changed
     warm_up_cold: Changed
     cancel: Changed
-
-
-class ModelSettings(NamedTuple):
-    """The fields whose limits are the model's."""
-
-    negative_prompt: dict[str, Any]
-    steps: dict[str, Any]
-    guidance: dict[str, Any]
-    image_count: dict[str, Any]
-    lora: dict[str, Any]
-    lora_weight: dict[str, Any]
 
 
 class LiveParts(NamedTuple):
@@ -87,16 +81,21 @@ class Handlers:
     def open_page(self) -> tuple[Changed, ...]:
         """The model that is loaded, its limits, and the state of the app."""
         model = self._dispatcher.status().model
-        settings = model_settings(self._dispatcher.limits(model))
+        settings = as_before(Visited(model), self._dispatcher.limits(model))
         examples = gr.update(samples=example_rows(self._dispatcher, model))
-        return model, examples, *settings, *self._live_parts(None, Chosen(model))
+        living = self._live_parts(None, Chosen(model))
+        return model, Visited(model), examples, *settings, *living
 
-    def model_changed(self, model: object) -> tuple[Changed, ...]:
+    def model_changed(
+        self, visited: Visited, model: object, *values: object
+    ) -> tuple[Changed, ...]:
+        """`values`: those of `ModelSettings`, as set for the model that is left."""
         with said_plainly(escape=True):
             limits = limits_of(self._dispatcher, model)
+            visited = visited.go_to(limits.model, values)
             examples = gr.update(samples=example_rows(self._dispatcher, limits.model))
-            live_parts = self._live_parts(None, Chosen(limits.model))
-            return examples, *model_settings(limits), *live_parts
+            living = self._live_parts(None, Chosen(limits.model))
+            return visited, examples, *as_before(visited, limits), *living
 
     def use_example(self, row: list[str]) -> str:
         """The prompt of the example that was pressed."""
@@ -143,27 +142,44 @@ class Handlers:
 
     # Jobs
 
-    def generate(self, *inputs: object) -> Iterator[Run]:
-        """Submit what the form asks for and show how it goes."""
+    def generate(self, stored: object, *inputs: object) -> Iterator[Run]:
+        """Submit what the form asks for and show how it goes. `stored`: what the browser keeps."""
         with said_plainly(escape=True):
             job = self._dispatcher.submit(to_request(self._dispatcher, Form(*inputs)))
-            yield _begun(job, "Sent.")._replace(result=view.result_html([]))
-            yield from self._follow(job)
+            kept = Kept.read(stored).with_job(job)
+            yield _begun(kept, "Sent.")._replace(result=view.result_html([]))
+            yield from self._follow(kept)
 
-    def warm_up(self, model: object, mode: object, size: object) -> Iterator[Run]:
+    def resume(self, stored: object) -> Iterator[Run]:
+        """After a reload: follow the job that this browser had begun, if it still goes on."""
+        kept = Kept.read(stored)
+        try:
+            so_far = self._dispatcher.recorded(kept.job)
+            goes_on = not any(isinstance(one, Ending) for one in so_far)
+        except KeyError:
+            goes_on = False
+        if not goes_on:
+            yield NOTHING._replace(kept=kept.to_dict())
+            return
+        with said_plainly(escape=True):
+            yield _begun(kept, "Going on.")
+            yield from self._follow(kept)
+
+    def warm_up(self, stored: object, model: object, mode: object, size: object) -> Iterator[Run]:
         """Compile one size of one mode, in view. None stands for the model's default."""
         with said_plainly(escape=True):
             limits = limits_of(self._dispatcher, model)
             wanted = check_size(limits, size)
             job = self._dispatcher.warm_up(limits.model, check_mode(limits, mode), wanted)
-            yield _begun(job, f"Asked to compile {wanted}.")
-            yield from self._follow(job)
+            kept = Kept.read(stored).with_job(job)
+            yield _begun(kept, f"Asked to compile {wanted}.")
+            yield from self._follow(kept)
 
-    def _follow(self, job: str) -> Iterator[Run]:
+    def _follow(self, kept: Kept) -> Iterator[Run]:
         """A job's updates as outputs, to its ending. Raises TpuUiError if it failed."""
         saved: list[ImageSaved] = []
         warmed: view.Progress | None = None  # a warm-up's last words: what is ready, what it took
-        for update in self._dispatcher.updates(job, PROGRESS_S):
+        for update in self._dispatcher.updates(kept.job, PROGRESS_S):
             now = view.progress(update)
             if isinstance(update, Warmed):
                 warmed = replace(now, running=False)
@@ -174,6 +190,7 @@ class Handlers:
             run = NOTHING._replace(progress=view.progress_html(now))
             if isinstance(update, ImageSaved):
                 saved.append(update)
+                kept = kept.with_pictures([name_of(update.path)])
                 run = run._replace(
                     pictures=_pictures(saved),
                     result=view.result_html([one.info for one in saved]),
@@ -182,7 +199,8 @@ class Handlers:
                 )
             if isinstance(update, Ending):
                 run = run._replace(**AT_REST._asdict())
-            yield run
+            # Said each time: a BrowserState would take gr.skip() for a value and keep that.
+            yield run._replace(kept=kept.to_dict())
             if isinstance(update, Failed):
                 raise TpuUiError(update.message)
 
@@ -219,22 +237,37 @@ class Handlers:
                 return None, view.note_html(str(error), "failed"), off
             return info, view.info_html(info), gr.update(interactive=True)
 
-    def use_settings(self, info: dict[str, Any] | None) -> tuple[Changed, ...]:
-        """Fill the form with what made the picture. Refuses what is not to be had here."""
+    def use_settings(
+        self, info: dict[str, Any] | None, visited: Visited, *values: object
+    ) -> tuple[Changed, ...]:
+        """Fill the form with what made the picture, and say what is not to be had here."""
         with said_plainly(escape=True):
             if info is None:
                 raise InvalidRequestError("Drop a picture first.")
-            limits = limits_of(self._dispatcher, info.get("model"))
-            request = validate(limits, **{key: info.get(key) for key in _FORM_KEYS})
-            settings = model_settings(limits)
-            settings.negative_prompt["value"] = request.negative_prompt
-            settings.steps["value"] = request.steps
-            settings.guidance["value"] = request.guidance
-            settings.lora["value"] = request.lora or ""
-            settings.lora_weight["value"] = request.lora_weight
+            request, lost = restored(self._dispatcher, info, visited.model)
+            limits = limits_of(self._dispatcher, request.model)
+            if lost:
+                gr.Warning(html.escape(f"Not restored: {', '.join(lost)}."), title="")
+            if limits.model != visited.model:
+                visited = visited.go_to(limits.model, values)
+            settings = ModelSettings(
+                request.negative_prompt,
+                request.steps,
+                request.guidance,
+                1,
+                request.lora or "",
+                request.lora_weight,
+            )
             size = self._size_from_picture(limits, request.mode.value, str(request.size))
             form = (request.prompt, request.model, request.mode.value, size)
-            return *form, *settings, False, request.seed
+            return visited, *form, *filled(limits, settings), False, request.seed
+
+    def vary(
+        self, info: dict[str, Any] | None, visited: Visited, *values: object
+    ) -> tuple[Changed, ...]:
+        """The same, but for the seed, which is drawn for each run."""
+        *others, _, _ = self.use_settings(info, visited, *values)
+        return *others, True, None
 
     def _size_from_picture(self, limits: Limits, mode: str, size: str) -> Changed:
         """The size, if it can be chosen now; else the picker is left alone and a line says so."""
@@ -249,8 +282,6 @@ _ON, _OFF = gr.update(interactive=True), gr.update(interactive=False)
 AT_REST = Buttons(_ON, _ON, _ON, _OFF)
 AT_WORK = Buttons(_OFF, _OFF, _OFF, _ON)
 NOTHING = Run(*(gr.skip() for _ in Run._fields))
-_LORA_KEYS = ("lora", "lora_weight")
-_FORM_KEYS = ("prompt", "negative_prompt", "mode", "size", "steps", "guidance", "seed", *_LORA_KEYS)
 
 
 def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
@@ -258,40 +289,9 @@ def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
     return [[prompt] for prompt in dispatcher.presets[model].examples]
 
 
-def model_settings(limits: Limits) -> ModelSettings:
-    """Ranges and defaults of a model. What it has no use for is disabled, and says why."""
-    steps, guidance = limits.steps, limits.guidance
-    negative: dict[str, Any] = gr.update(
-        interactive=limits.takes_negative_prompt, info=view.negative_prompt_note(limits)
-    )
-    if not limits.takes_negative_prompt:
-        negative["value"] = ""
-    return ModelSettings(
-        negative_prompt=negative,
-        steps=_slider(steps.minimum, steps.maximum, steps.default, view.steps_note(limits)),
-        guidance=_slider(
-            guidance.minimum, guidance.maximum, guidance.default, view.guidance_note(limits)
-        ),
-        image_count=_slider(1, limits.max_count, 1, view.count_note(limits)),
-        lora=gr.update(choices=[view.NO_LORA, *limits.loras], value="", visible=bool(limits.loras)),
-        lora_weight=gr.update(value=LORA_WEIGHT.default, visible=bool(limits.loras)),
-    )
-
-
-def _slider(minimum: float, maximum: float, value: float, info: str) -> dict[str, Any]:
-    update: dict[str, Any] = gr.update(
-        minimum=minimum,
-        maximum=view.slider_end(minimum, maximum),
-        value=value,
-        info=info,
-        interactive=minimum < maximum,
-    )
-    return update
-
-
-def _begun(job: str, text: str) -> Run:
+def _begun(kept: Kept, text: str) -> Run:
     words = view.progress_html(view.Progress(text))
-    return NOTHING._replace(job=job, progress=words, **AT_WORK._asdict())
+    return NOTHING._replace(job=kept.job, kept=kept.to_dict(), progress=words, **AT_WORK._asdict())
 
 
 def _pictures(saved: list[ImageSaved]) -> Changed:

@@ -1,6 +1,6 @@
 """How the page is served: queue, launch and look. Reads the style and the script beside it.
 
-`app.py` does `build(dispatcher).queue(**queue_arguments()).launch(**launch_arguments(), ...)`.
+`app.py` does `build(dispatcher).queue(**queue_arguments()).launch(**launch_arguments(...), ...)`.
 """
 
 from pathlib import Path
@@ -8,24 +8,15 @@ from typing import Any
 
 import gradio as gr
 
-# Everything that waits on a job shares this id and limit. The dispatcher has the real queue: a
-# worker runs one job at a time, whatever happens here. These handlers only listen, so the limit is
-# high on purpose: with Gradio's usual limit of 1 the second visitor would stand in Gradio's queue,
-# where nobody can tell her how many jobs are before hers, and where none of them can be cancelled.
-JOB_CONCURRENCY_ID = "device"
-JOB_LISTENERS = 96
-
-# Each answer that is streamed costs server, client and page some milliseconds, on two cores beside
-# the worker's: for a page as many as an eye follows, for a program as many as it may want to log.
-PROGRESS_S = 0.25
-ANSWER_S = 1.0
+from tpu_ui.dispatch.interface import Dispatcher
+from tpu_ui.ui.door import Door, Login
+from tpu_ui.ui.listening import JOB_LISTENERS
+from tpu_ui.ui.routes import routes
 
 # A listener occupies a thread while it waits. Status, cancel and file handlers need some too.
 MAX_THREADS = JOB_LISTENERS + 40
 
 MAX_UPLOAD = "32mb"
-CACHE_CHECK_S = 600
-CACHE_AGE_S = 6 * 3600  # copies of pictures handed out; the originals stay in the outputs folder
 
 _HERE = Path(__file__).resolve().parent
 _SANS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica", "Arial", "sans-serif"]
@@ -37,8 +28,10 @@ def queue_arguments() -> dict[str, Any]:
     return {"default_concurrency_limit": JOB_LISTENERS, "api_open": False}
 
 
-def launch_arguments() -> dict[str, Any]:
-    """For `Blocks.launch`: what belongs to the page, whoever serves it.
+def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict[str, Any]:
+    """For `Blocks.launch`: what belongs to the page and the API, whoever serves them.
+
+    `login` is asked for at every door; None: nothing is asked.
 
     `show_error` stays off: our own errors and Gradio's refusals are shown anyway, and the text of
     an unexpected exception is the log's business alone.
@@ -54,6 +47,9 @@ def launch_arguments() -> dict[str, Any]:
         "show_error": False,
         "enable_monitoring": False,
         "ssr_mode": False,
+        "mcp_server": True,
+        "auth": login,
+        "app_kwargs": {"routes": routes(dispatcher, Door(login))},
     }
 
 

@@ -12,6 +12,7 @@ from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.request import LORA_WEIGHT
 from tpu_ui.ui import view
 from tpu_ui.ui.handlers import example_rows
+from tpu_ui.ui.history import Kept
 
 Component = Any  # Gradio's components have no types of their own
 
@@ -71,6 +72,19 @@ class FromPicture:
     file: Component
     about: Component
     use: Component
+
+
+@dataclass(frozen=True, slots=True)
+class YourPictures:
+    """What this browser has made before. `kept` lies in its storage, `file` is where a ZIP is."""
+
+    kept: Component
+    pictures: Component
+    use: Component
+    vary: Component
+    pack: Component
+    forget: Component
+    file: Component
 
 
 def examples(dispatcher: Dispatcher) -> Component:
@@ -228,8 +242,43 @@ def warm_ups(locked: bool) -> WarmUps:
 def from_picture() -> FromPicture:
     # A File keeps the bytes; an Image would decode the picture and lose what it carries.
     file = gr.File(
-        label="PNG file made by TPU UI", file_types=[".png"], height=110, elem_id="png-file"
+        label="PNG file of TPU UI or with A1111's settings",
+        file_types=[".png"],
+        height=110,
+        elem_id="png-file",
     )
     about = gr.HTML(elem_id="png-info", padding=False)
     use = gr.Button("Use these settings", interactive=False, elem_id="use-settings")
     return FromPicture(file, about, use)
+
+
+def kept() -> Component:
+    """What this browser keeps. Outside of anything closed, where it would not be read."""
+    # The secret only has to stay the same: with a new one at each start nothing would be found.
+    return gr.BrowserState(Kept().to_dict(), storage_key="tpu-ui", secret="tpu-ui")
+
+
+def your_pictures(kept: Component) -> YourPictures:
+    pictures = gr.Gallery(
+        label="Your pictures",
+        show_label=False,
+        columns=6,
+        height="auto",
+        allow_preview=False,
+        object_fit="cover",
+        interactive=False,
+        buttons=[],
+        elem_id="kept-pictures",
+    )
+    with gr.Row(elem_id="kept-buttons"):
+        use, vary, pack, forget = (
+            gr.Button(text, size="sm", interactive=False, elem_id=name, min_width=100)
+            for text, name in (
+                ("Use these settings", "kept-use"),
+                ("With another seed", "kept-vary"),
+                ("Download all (ZIP)", "kept-pack"),
+                ("Forget all", "kept-forget"),
+            )
+        )
+    file = gr.Textbox(visible=False)
+    return YourPictures(kept, pictures, use, vary, pack, forget, file)

@@ -174,6 +174,18 @@ def result_html(infos: list[ImageInfo]) -> str:
     return f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>{lines}</div>'
 
 
+def past_html(info: Mapping[str, Any]) -> str:
+    """The line under a kept picture. `info` came out of a file: nothing in it is trusted."""
+    facts = [f"Seed {info.get('seed')}", info.get("size"), f"{info.get('steps')} steps"]
+    facts += [info.get("model"), info.get("mode")]
+    spans = "".join(f"<span>{html.escape(str(fact)[:80])}</span>" for fact in facts if fact)
+    prompt = html.escape(str(info.get("prompt", ""))[:4000])
+    return (
+        f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>'
+        f'<p class="tpu-prompt">{prompt}</p></div>'
+    )
+
+
 INFO_ROWS = (
     ("prompt", "Prompt"),
     ("negative_prompt", "Negative prompt"),

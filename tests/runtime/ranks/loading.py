@@ -17,7 +17,7 @@ def read_preset(path: str) -> Preset:
     return preset
 
 
-def load(preset: Preset, opened: OpenDevice, how: Placement, ranks: Ranks) -> Any:
+def load(preset: Preset, opened: OpenDevice, how: Placement, ranks: Ranks | None) -> Any:
     loading = placement.load_pipeline(preset, opened, how, ranks)
     while True:
         try:

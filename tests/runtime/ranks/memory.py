@@ -8,13 +8,12 @@ to. A file that is looked at is not: the kernel can take it back.
 import gc
 import json
 import sys
-import threading
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
 
+from tests.runtime.memory import Peak, anonymous_bytes
 from tests.runtime.ranks.loading import load, read_preset
 from tpu_ui.presets import Preset
 from tpu_ui.runtime import parallel
@@ -22,7 +21,6 @@ from tpu_ui.runtime.device import open_device
 from tpu_ui.shapes import Strategy
 from tpu_ui.strategy import Placement
 
-SAMPLE_S = 0.002
 OPENED = open_device("cpu")
 
 
@@ -37,7 +35,7 @@ def main(strategy: str, small_file: str, large_file: str) -> None:
 
 def _watched(preset: Preset, how: Placement, ranks: parallel.Ranks) -> dict[str, int]:
     gc.collect()
-    before_bytes = _anonymous_bytes()
+    before_bytes = anonymous_bytes()
     with Peak() as peak:
         pipeline = load(preset, OPENED, how, ranks)
     return {"peak": peak.bytes - before_bytes, **_weights(pipeline, ranks.mesh.size())}
@@ -57,33 +55,6 @@ def _weights(pipeline: Any, ranks: int) -> dict[str, int]:
         "share": sum(one.to_local().nbytes for one in shared),
         "largest": max(one.nbytes for one in tensors),
     }
-
-
-class Peak:
-    """The most anonymous memory this process has while the context lasts."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> "Peak":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(SAMPLE_S):
-            self.bytes = max(self.bytes, _anonymous_bytes())
-
-
-def _anonymous_bytes() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (kib,) = [line.split()[1] for line in lines if line.startswith("RssAnon:")]
-    return int(kib) * 1024
 
 
 if __name__ == "__main__":

@@ -1,0 +1,65 @@
+"""The API as tools of a language model, with a real MCP client."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.conftest import Serve, Served
+
+TOOLS = {"generate", "warm_up", "status", "cancel", "read_metadata"}
+
+
+def with_session(served: Served, do: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+    async def connected() -> Any:
+        url = f"{served.url}gradio_api/mcp/"
+        async with (
+            streamable_http_client(url) as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            return await do(session)
+
+    with ThreadPoolExecutor(1) as thread:  # Playwright's loop may run in this one
+        return thread.submit(asyncio.run, connected()).result()
+
+
+def called(served: Served, tool: str, **inputs: object) -> Any:
+    return with_session(served, lambda session: session.call_tool(tool, inputs))
+
+
+def test_every_endpoint_is_a_tool_and_every_input_is_described(server: Served) -> None:
+    tools = with_session(server, lambda session: session.list_tools()).tools
+    assert {tool.name for tool in tools} == TOOLS
+    for tool in tools:
+        assert len(tool.description) > 40
+        for name, about in tool.inputSchema["properties"].items():
+            assert about["description"], f"{tool.name}: {name}"
+
+
+def test_a_tool_makes_a_picture_and_says_where_it_is(server: Served) -> None:
+    result = called(server, "generate", prompt="a tree by tool", steps=3)
+    assert not result.isError
+    text = result.content[0].text
+    assert "'steps': 3" in text
+    url = text.partition("'url': '")[2].partition("'")[0]
+    assert httpx.get(url).content in {path.read_bytes() for path in server.outputs.rglob("*.png")}
+
+
+def test_a_refusal_is_told_in_words_and_the_next_call_works(server: Served) -> None:
+    result = called(server, "generate", prompt="a tree", size="1x1")
+    assert result.isError
+    assert "has no size 1x1" in result.content[0].text
+    assert not called(server, "status").isError
+
+
+def test_a_login_is_asked_for(serve: Serve) -> None:
+    with serve(login=("me", "a-long-password")) as served:
+        result = called(served, "generate", prompt="a tree")
+        assert result.isError
+        assert "Please login" in result.content[0].text
+        assert served.dispatcher.tally().images == 0

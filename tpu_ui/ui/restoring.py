@@ -1,0 +1,56 @@
+"""Settings of a picture on their way back into the form: what can be had here, and what cannot."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tpu_ui.dispatch.interface import Dispatcher
+from tpu_ui.errors import InvalidRequestError
+from tpu_ui.request import GenerationRequest, validate
+
+TITLES = {
+    "negative_prompt": "negative prompt",
+    "mode": "mode",
+    "size": "size",
+    "steps": "steps",
+    "guidance": "guidance scale",
+    "seed": "seed",
+    "lora": "LoRA",
+    "lora_weight": "LoRA weight",
+}
+# Says where a picture is from, and changes nothing.
+TELLS_NOTHING = ("Version", "Model hash", "VAE hash", "Lora hashes", "Hashes")
+
+
+def restored(
+    dispatcher: Dispatcher, info: Mapping[str, Any], model: str
+) -> tuple[GenerationRequest, list[str]]:
+    """The request that comes nearest to what made the picture, and what of that is not to be had.
+
+    `info` came out of a file: nothing in it is trusted. Where its model is not here, `model` is
+    asked. What cannot be had is the model's default. Raises InvalidRequestError for the prompt.
+    """
+    lost = []
+    if info.get("model") in dispatcher.presets:
+        model = str(info["model"])
+    elif info.get("model") is not None:
+        lost.append(f"model {_short(info['model'])}")
+    limits = dispatcher.limits(model)
+    right: dict[str, Any] = {}
+    for name, title in TITLES.items():
+        value = info.get(name)
+        try:
+            validate(limits, prompt="any", **{name: value})
+            right[name] = value
+        except InvalidRequestError:
+            lost.append(f"{title} {_short(value)}")
+    others = info.get("others")
+    if isinstance(others, Mapping):
+        if info.get("scheduler"):
+            lost.append(f"sampler {_short(info['scheduler'])}")
+        lost += [_short(name) for name in others if name not in TELLS_NOTHING]
+    return validate(limits, prompt=info.get("prompt"), **right), lost
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 40 else f"{text[:37]}..."
