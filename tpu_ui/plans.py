@@ -161,14 +161,18 @@ def versions() -> dict[str, str]:
     return found
 
 
-def path(model: str, chip: str, folder: Path = FOLDER) -> Path:
-    return folder / f"{model}-{chip}.json"
+def path(model: str, chip: str) -> Path:
+    """Where the plan of a model for a chip is kept."""
+    return FOLDER / f"{model}-{chip}.json"
+
+
+def read(model: str, chip: str) -> Plan | None:
+    """The kept plan; None if there is none that can be read. Each file is read once."""
+    return _read(path(model, chip))
 
 
 @cache
-def read(model: str, chip: str, folder: Path = FOLDER) -> Plan | None:
-    """The kept plan; None if there is none that can be read. Read once."""
-    file = path(model, chip, folder)
+def _read(file: Path) -> Plan | None:
     try:
         return Plan.model_validate_json(file.read_text())
     except FileNotFoundError:

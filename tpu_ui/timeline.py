@@ -84,9 +84,13 @@ def timeline(preset: Preset, plan: Plan | None, way: Way, size: ImageSize) -> Ti
     images = images_of(preset, plan, way, size)
     weights = weights_bytes(preset, plan)
     on_chip = {name: share(preset, name, size_bytes, way) for name, size_bytes in weights.items()}
-    code_bytes = sum(
-        {p.digest or p.component: p.code_bytes for one in images for p in one.programs}.values()
-    )
+    loaded = {
+        program.digest or program.component: program.code_bytes
+        for one in images
+        for program in one.programs
+        if not _on_host(preset, way, program.component)
+    }
+    code_bytes = sum(loaded.values())
     kept_bytes = max(one.kept_bytes for one in images)
     moments = [
         _moment(preset, way, one, program, on_chip, kept_bytes, code_bytes)

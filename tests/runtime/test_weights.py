@@ -4,9 +4,7 @@ Nothing is downloaded and no memory taken: components are made on the meta devic
 """
 
 import inspect
-import json
 import re
-from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,18 +15,13 @@ import torch
 import transformers
 
 from tests.runtime.families.claims import FAMILIES
+from tpu_ui.plan.components import configuration, made, size_bytes, tensors
 from tpu_ui.presets import Preset, load_all
 from tpu_ui.runtime.parallel import check_heads
 from tpu_ui.shapes import Strategy
 
 BIG = [preset for preset in load_all().values() if not preset.is_local]
 by_name = pytest.mark.parametrize("preset", BIG, ids=lambda preset: preset.name)
-
-
-def configuration(preset: Preset, component: str) -> dict[str, Any]:
-    path = preset.folder / "configs" / preset.name / component / "config.json"
-    read: dict[str, Any] = json.loads(path.read_text())
-    return read
 
 
 def test_every_preset_runs_as_one_of_a_family() -> None:
@@ -38,31 +31,10 @@ def test_every_preset_runs_as_one_of_a_family() -> None:
     assert {path.stem for path in folder.glob("test_*.py")} == {f"test_{one}" for one in FAMILIES}
 
 
-def made(preset: Preset, component: str) -> torch.nn.Module:
-    """The component at full size, from its configuration, without memory."""
-    config = configuration(preset, component)
-    with torch.device("meta"):
-        if "_class_name" in config:
-            model = getattr(diffusers, config["_class_name"]).from_config(config)
-        else:
-            kind = getattr(transformers, config["architectures"][0])
-            assert kind.config_class.model_type == config["model_type"]
-            model = kind(kind.config_class.from_dict(config))
-    assert isinstance(model, torch.nn.Module)
-    return model
-
-
 def weight_gib(model: torch.nn.Module, dtype: torch.dtype) -> float:
     """What the model takes on a device, in GiB. Buffers count, such as SD3's table of positions."""
     assert all(tensor.is_meta for tensor in model.parameters())
-    return gib(chain(model.parameters(), model.buffers()), dtype)
-
-
-def gib(tensors: Iterable[torch.Tensor], dtype: torch.dtype) -> float:
-    return sum(
-        tensor.numel() * (dtype.itemsize if tensor.is_floating_point() else tensor.itemsize)
-        for tensor in tensors
-    ) / float(2**30)
+    return size_bytes(tensors(model), dtype) / 2**30
 
 
 def whole_gib(model: torch.nn.Module, dtype: torch.dtype) -> float:
@@ -73,13 +45,16 @@ def whole_gib(model: torch.nn.Module, dtype: torch.dtype) -> float:
         for module, how in plan.items()
         if "replicated" not in str(how)
     ]
-    return gib(
-        (
-            tensor
-            for name, tensor in chain(model.named_parameters(), model.named_buffers())
-            if not any(re.fullmatch(module, name) for module in shared)
-        ),
-        dtype,
+    return (
+        size_bytes(
+            (
+                tensor
+                for name, tensor in chain(model.named_parameters(), model.named_buffers())
+                if not any(re.fullmatch(module, name) for module in shared)
+            ),
+            dtype,
+        )
+        / 2**30
     )
 
 

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         sizes = _sizes(preset, given.size)
         wanted = _strategy(preset, given.strategy)
         chip, compiles = BY_NAME[given.chip], not given.no_compile
-        bench = Bench(chip, given.chips, given.cache, bar, compiles)
+        bench = Bench(chip, given.chips, given.cache, bar, compiles, given.fresh)
         topology(bench.chip, bench.chips)
         if given.mode != Mode.COMPILED:
             raise PlanError(
@@ -145,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--mode", choices=list(Mode), default="compiled", help="only compiled can be planned")
     add("--strategy", choices=["auto", *Strategy], default="auto", help="default: auto")
     add("--json", type=Path, metavar="FILE", help="write the plan to a file")
+    add("--fresh", action="store_true", help="do not take the plan that is kept with the app")
     add("--no-compile", action="store_true", help="compute what no earlier plan has compiled")
     add("--cache", type=Path, default=Path("cache") / "plans", help="folder for kept results")
     return parser

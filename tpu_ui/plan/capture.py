@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_tpu._internal import execution_mode
 from torch_tpu._internal.compile import tpu_torch_compile
 
-from tpu_ui.plan import blank
+from tpu_ui.plan import blank, components
 from tpu_ui.plan.standin import Compiler
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Generate
@@ -85,7 +85,7 @@ class Capture:
             encoder.forward = _Encoder(self, name, encoder)
         dtype = getattr(torch, preset.dtype)
         self.weights_bytes = {
-            name: blank.size_bytes(blank.tensors(getattr(pipeline, name)), dtype)
+            name: components.size_bytes(components.tensors(getattr(pipeline, name)), dtype)
             for name in preset.components.weighted
         }
         self._runtime = DiffusionRuntime(opened, None, part=functools.partial(_Part, self))

@@ -25,7 +25,11 @@ from tpu_ui.strategy import Placement
 
 FACTS = "captured.json"
 ROOT = Path(__file__).resolve().parent.parent.parent
-SOURCES = ("plan", "runtime", "presets.py", "shapes.py")  # what decides what is captured
+# What decides what is captured.
+SOURCES = (
+    "runtime",
+    *(f"plan/{name}.py" for name in ("blank", "capture", "captured", "components", "standin")),
+)
 
 Captured = tuple[list[Image], dict[str, int]]  # with weights_bytes of each component
 

@@ -24,13 +24,15 @@ Tell = Callable[[int, int, str, float], None]
 class Bench:
     """Where plans are made: for so many chips, with kept results in `cache`. `tell` hears of
     progress: programs done, programs there are, what is going on, for how many seconds.
-    `compiles`: what was not compiled before is; else it is computed."""
+    `compiles`: what was not compiled before is; else it is computed. `fresh`: a plan that is kept
+    with the app is made anew."""
 
     chip: Chip
     chips: int
     cache: Path
     tell: Tell
     compiles: bool = True
+    fresh: bool = False
 
     @property
     def machine(self) -> Machine:
@@ -46,6 +48,9 @@ def planned(
     Raises PlanError if the machine does not exist or nothing can be captured.
     """
     compiler.topology(bench.chip, bench.chips)
+    kept = None if bench.fresh else plans.usable(preset, bench.chip.short_name)
+    if kept is not None and _covers(kept, wanted, sizes, bench.compiles):
+        return kept
     plan = Plan(
         model=preset.name,
         chip=bench.chip.short_name,
@@ -62,6 +67,15 @@ def planned(
     if strategy is Strategy.OFFLOAD:
         plan = _with(plan, preset, Layout.BLOCKS, sizes, bench)
     return plan
+
+
+def _covers(plan: Plan, wanted: Strategy | None, sizes: Iterable[ImageSize], in_full: bool) -> bool:
+    """Whether a kept plan has the answer; `in_full`: with nothing computed in it."""
+    layout = Layout.BLOCKS if wanted is Strategy.OFFLOAD else Layout.WHOLE
+    return all(
+        images and not (in_full and any(p.how == "computed" for i in images for p in i.programs))
+        for images in (plan.compiled(layout, 1, size) for size in sizes)
+    )
 
 
 def _with(
