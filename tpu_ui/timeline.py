@@ -114,12 +114,12 @@ def _moment(
     there = present(preset, way, None if on_host else program.component)
     held = tuple((name, weights[name]) for name in preset.components.weighted if name in there)
     working_bytes = 0
-    if not on_host:
+    if program.how == "failed" and not on_host:
+        working_bytes = max(0, program.peak_bytes - weights[program.component])
+    elif not on_host:
         # What of the arguments is not weights; or the chip's layout takes more for these.
         inputs = max(0, program.argument_bytes - weights[program.component])
         working_bytes = inputs + program.working_bytes
-    if program.how == "failed" and not on_host:
-        working_bytes = max(working_bytes, program.peak_bytes - weights[program.component])
     return Moment(program, image.guided, held, kept_bytes, code_bytes, working_bytes, on_host)
 
 

@@ -32,8 +32,12 @@ TOPOLOGIES = {
 }
 TELL_S = 0.5
 
-# "Used 39.12G of 31.25G hbm."
-_USED = re.compile(r"Used ([\d.]+)([KMGT]?) of [\d.]+[KMGT]? hbm")
+# "the total memory required for HLO temporaries (38.44G) exceeds available HBM (31.24G)", or
+# "Used 39.12G of 31.25G hbm" (libtpu 0.0.52).
+_USED = re.compile(
+    r"(?:\(|Used )([\d.]+)([KMGT]?)(?:\) exceeds available HBM| of [\d.]+[KMGT]? hbm)",
+    re.IGNORECASE,
+)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 

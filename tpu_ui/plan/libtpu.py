@@ -173,14 +173,17 @@ class Libtpu:
         return costs
 
     def _call(self, place: int, arguments: _Arguments) -> None:
+        if error := self._answer(place, arguments):
+            told = _Error(error=error)
+            self._answer(_ERROR_MESSAGE, told)  # which returns nothing
+            raise CompilerError(ctypes.string_at(told.message, told.message_size).decode())
+
+    def _answer(self, place: int, arguments: _Arguments) -> int | None:
         arguments.struct_size = ctypes.sizeof(arguments)
         slot = ctypes.c_void_p.from_address(self._table + _TABLE_BYTES + place * 8)
         assert slot.value is not None
-        error = _Function(slot.value)(ctypes.addressof(arguments))
-        if error:
-            told = _Error(error=error)
-            self._call(_ERROR_MESSAGE, told)
-            raise CompilerError(ctypes.string_at(told.message, told.message_size).decode())
+        answer: int | None = _Function(slot.value)(ctypes.addressof(arguments))
+        return answer
 
 
 def _text(name: str, content: bytes) -> dict[str, Any]:

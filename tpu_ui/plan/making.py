@@ -11,10 +11,10 @@ from tpu_ui.errors import StrategyError
 from tpu_ui.estimates import guess, weights_bytes
 from tpu_ui.plan import captured, compiler
 from tpu_ui.plan.compiler import TELL_S
-from tpu_ui.plans import GIB, Image, Layout, Plan, Program
+from tpu_ui.plans import Image, Layout, Plan, Program
 from tpu_ui.presets import Preset
 from tpu_ui.shapes import Device, ImageSize, Strategy
-from tpu_ui.strategy import USABLE, Machine, choose
+from tpu_ui.strategy import Machine, choose
 
 # With what is asked about it: what is done, of how many, and at what it is since when.
 Tell = Callable[[int, int, str, float], None]
@@ -100,7 +100,6 @@ def _with(
             captured.program_file(folder, program.digest),
             ImageSize.parse(image.size),
             image.guided,
-            plan.weights_bytes[program.component],
         )
         for image, folder in images
         for program in image.programs
@@ -114,14 +113,13 @@ def _with(
 
 @dataclass(frozen=True)
 class _Task:
-    """A program to compile, in `file`; `own_bytes`: what its component weighs."""
+    """A program to compile, in `file`."""
 
     preset: Preset
     program: Program
     file: Path
     size: ImageSize
     guided: bool
-    own_bytes: int
 
     @property
     def name(self) -> str:
@@ -132,14 +130,6 @@ class _Task:
 def _compiled(task: _Task, bench: Bench, course: tuple[int, int]) -> Program:
     """The task's program with what the compiler says of it."""
     program = task.program
-    if program.copies == 1 and task.own_bytes > USABLE * bench.chip.memory_gib * GIB:
-        return program.model_copy(
-            update={
-                "how": "failed",
-                "error": f"its weights alone take {task.own_bytes / GIB:.1f} GiB",
-                "peak_bytes": task.own_bytes,
-            }
-        )
     topology = compiler.topology(bench.chip, 1)
     kept = compiler.kept(program, topology, bench.cache)
     if kept is not None:
