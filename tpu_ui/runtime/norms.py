@@ -1,10 +1,9 @@
-"""Group norms in a form that the TPU's compiler makes little of.
+"""Group norms in a form that is less work for the TPU's compiler.
 
 torch_tpu 0.2.0 lowers a group norm to a reshape in which a group's channels, rows and columns are
-one dimension. On a chip that is another order of the whole tensor in memory, there and back, and
-libtpu spends most of a VAE decoder's compilation on it (benchmarks/README.md). Here sums are taken
-over rows and columns, and only those, one number a channel, are put together by groups. Knows
-nothing of models and of compiling.
+one dimension. libtpu takes about a third of a VAE decoder's compilation for that, and the program
+three times the bytes (benchmarks/README.md). Here sums are taken over rows and columns, and only
+those, one number a channel, are put together by groups. Knows nothing of models and of compiling.
 """
 
 import contextlib
