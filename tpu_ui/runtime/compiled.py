@@ -23,6 +23,7 @@ from tpu_ui.errors import CompilationError
 from tpu_ui.folders import write_whole
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.inputs import NotComparableError, frozen
+from tpu_ui.runtime.norms import norms_by_channels
 
 DIGEST_BYTES = 32
 LAYER_NUMBERS = ("layer_id",)  # Z-Image's blocks know their own, and do not look at it
@@ -99,7 +100,7 @@ class CompiledPart:
             )
         self._device.synchronize()  # what waits to be compiled is not this part's
         before = self._device.programs_compiled()
-        with _replaced(caller.module, None), _norms_in_order(caller.module):
+        with _replaced(caller.module, None), norms_by_channels(caller.module):
             function = compiled.aot_compile((args, kwargs))
         log.info("%s: traced and compiled in %.1f s", self.name, time.monotonic() - began_s)
         self._write(form, function, fresh=self._device.programs_compiled() > before)
@@ -184,25 +185,6 @@ def _replaced(module: torch.nn.Module, forward: Callable[..., Any] | None) -> It
         vars(module).pop("forward", None)
         if before is not None:
             module.forward = before
-
-
-@contextlib.contextmanager
-def _norms_in_order(module: torch.nn.Module) -> Iterator[None]:
-    """A context in which group norms see their inputs with strides in order.
-
-    torch_tpu 0.2.0 compiles no other: it views them, and after a VAE's attention it cannot.
-    """
-
-    def in_order(_: torch.nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-        return (args[0].contiguous(),)
-
-    norms = [part for part in module.modules() if isinstance(part, torch.nn.GroupNorm)]
-    hooks = [norm.register_forward_pre_hook(in_order) for norm in norms]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def repeated_blocks(module: torch.nn.Module) -> list[list[torch.nn.Module]]:
