@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.dispatch.driving import ending_of, saved_by
 from tests.runtime.conftest import READY_S, Start, forget_programs, pixels
+from tests.runtime.twins.autoencoders import autoencoder
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Finished
 from tpu_ui.request import validate
+from tpu_ui.runtime.compiled import decoder_parts
 
 # Prints what a module gives for inputs of two shapes, compiled, and eager once more.
 RUN = """
@@ -69,6 +72,18 @@ def test_trace_is_found_again_and_not_taken_for_another(cache: Path) -> None:
     assert log.count("LayerNorm: traced") == 3
 
 
+def test_decoder_is_compiled_in_parts_that_leave_nothing_out() -> None:
+    vae = autoencoder()
+    parts = [part for group in decoder_parts(vae) for part in group]
+    weights = [id(weight) for part in parts for weight in part.parameters()]
+    assert sorted(weights) == sorted(id(weight) for weight in vae.decoder.parameters())
+    blocks = [one for one in vae.decoder.modules() if type(one).__name__ == "ResnetBlock2D"]
+    assert {id(block) for block in blocks} <= {id(part) for part in parts}
+    assert not any(isinstance(part, torch.nn.ModuleList) for part in parts)
+    vae._no_split_modules = None
+    assert decoder_parts(vae) == [[vae.decoder]]
+
+
 @pytest.fixture(scope="module")
 def traced(
     start: Start, tiny_sd3: Preset, tmp_path_factory: pytest.TempPathFactory
@@ -98,7 +113,7 @@ def test_second_start_reads_the_traces_and_makes_none(
 ) -> None:
     cache, first = traced
     before = traces(cache)
-    assert len(before) == 3  # the denoiser with and without guidance, and the decoder
+    assert len(before) == 13  # the denoiser with and without guidance, and the decoder's parts
     dispatcher = start(tiny_sd3, cache=cache)
     assert picture(dispatcher) == first
     assert dispatcher.status().programs_compiled == 0

@@ -9,10 +9,11 @@ too, with torch's ahead-of-time API: https://docs.pytorch.org/docs/2.13/torch.co
 import contextlib
 import functools
 import hashlib
+import inspect
 import io
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tpu_ui.errors import CompilationError
 from tpu_ui.folders import write_whole
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.inputs import NotComparableError, frozen
-from tpu_ui.runtime.norms import norms_by_channels
+from tpu_ui.runtime.norms import by_channels, norms_by_channels
 
 DIGEST_BYTES = 32
 LAYER_NUMBERS = ("layer_id",)  # Z-Image's blocks know their own, and do not look at it
@@ -34,10 +35,11 @@ log = logging.getLogger(__name__)
 class CompiledPart:
     """Calls `modules` compiled while `active`; elsewhere they stay as they are.
 
-    The modules differ in nothing but their numbers, and share what is traced: one module, or a
-    denoiser's repeated blocks. Traced functions are files in `folder`, and are read from there like
-    code: it belongs to the owner. Their names are made of all that a trace depends on: `identity`
-    (whatever else the caller knows to matter), the modules' structure, and the forms of the inputs.
+    The modules differ in nothing but their numbers, and share what is traced: one module, or
+    blocks of a denoiser or a decoder. Traced functions are files in `folder`, and are read from
+    there like code: it belongs to the owner. Their names are made of all that a trace depends on:
+    `identity` (whatever else the caller knows to matter), the modules' structure, and the forms of
+    the inputs.
     A module that is changed in place needs a new CompiledPart. With no `folder` nothing is kept.
     """
 
@@ -52,8 +54,13 @@ class CompiledPart:
         self.name = type(modules[0]).__name__
         self._callers = [_Caller(module) for module in modules]
         self._device = device
-        described = (
-            f"{__version__}\n{device.device} {device.chip}\n{identity}\n{structure(modules[0])}"
+        described = "\n".join(
+            (
+                f"{__version__} {device.device} {device.chip}",
+                inspect.getsource(by_channels),  # is in traces, and is ours
+                identity,
+                structure(modules[0]),
+            )
         )
         self._identity = hashlib.sha256(described.encode()).hexdigest()
         self._folder = folder
@@ -189,10 +196,37 @@ def _replaced(module: torch.nn.Module, forward: Callable[..., Any] | None) -> It
 
 def repeated_blocks(module: torch.nn.Module) -> list[list[torch.nn.Module]]:
     """The blocks that diffusers says are worth compiling one by one, alike ones together."""
+    kinds = getattr(module, "_repeated_blocks", None) or ()
+    return _alike(part for part in module.modules() if type(part).__name__ in kinds)
+
+
+def decoder_parts(vae: Any) -> list[list[torch.nn.Module]]:
+    """What a VAE's decoder is made of, alike parts together; the decoder itself where diffusers
+    does not say which of its modules stay whole.
+
+    Part by part a decoder compiles in a fraction of the time (benchmarks/README.md).
+    """
+    whole = getattr(vae, "_no_split_modules", None) or ()
+    return _alike(_parts(vae.decoder, whole)) if whole else [[vae.decoder]]
+
+
+def _parts(module: torch.nn.Module, whole: Sequence[str]) -> Iterator[torch.nn.Module]:
+    """The largest modules that are of `whole` or have none of them inside."""
+    splits = type(module).__name__ not in whole and any(
+        type(part).__name__ in whole for part in module.modules()
+    )
+    if splits or isinstance(module, torch.nn.ModuleList):  # which is a list, and is never called
+        for child in module.children():
+            yield from _parts(child, whole)
+    else:
+        yield module
+
+
+def _alike(modules: Iterable[torch.nn.Module]) -> list[list[torch.nn.Module]]:
+    """In groups that differ in nothing but their numbers."""
     groups: dict[str, list[torch.nn.Module]] = {}
-    for part in module.modules():
-        if type(part).__name__ in (getattr(module, "_repeated_blocks", None) or ()):
-            groups.setdefault(structure(part), []).append(part)
+    for module in modules:
+        groups.setdefault(structure(module), []).append(module)
     return list(groups.values())
 
 

@@ -9,13 +9,12 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import diffusers
-import torch
 import transformers
 
 from tpu_ui import __version__
@@ -36,7 +35,7 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime import placement, text, warmup
-from tpu_ui.runtime.compiled import CompiledPart, repeated_blocks
+from tpu_ui.runtime.compiled import CompiledPart, decoder_parts, repeated_blocks
 from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.encoders import TextEncoders
 from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
@@ -160,14 +159,14 @@ class DiffusionRuntime:
     def _compiled_parts(
         self, pipeline: Any, preset: Preset, placement: Placement
     ) -> list[CompiledPart]:
-        """What compiled mode compiles: the denoiser and the VAE's decoder.
+        """What compiled mode compiles: the denoiser and the parts of the VAE's decoder.
 
         The hooks of model CPU offload cannot be traced, so that of an offloaded denoiser the
         repeated blocks are compiled, each kind of them once.
         """
         denoiser = getattr(pipeline, preset.components.denoiser)
         vae = getattr(pipeline, preset.components.vae)
-        groups: list[tuple[Sequence[torch.nn.Module], Any]] = [([vae.decoder], vae)]
+        groups = [(parts, vae) for parts in decoder_parts(vae)]
         if placement.strategy is Strategy.OFFLOAD:
             groups += [(blocks, denoiser) for blocks in repeated_blocks(denoiser)]
         else:
