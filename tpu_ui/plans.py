@@ -7,6 +7,7 @@ was, and says so.
 
 import json
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +23,7 @@ from tpu_ui.shapes import ImageSize, Strategy
 
 FOLDER = PRESETS_FOLDER / "plans"
 GIB = 2**30
+SAME_WEIGHTS = 0.01  # presets give theirs to three places
 
 # Distributions whose versions decide what is compiled, and into what.
 VERSIONED = ("torch", "torch_tpu", "libtpu", "diffusers", "transformers")
@@ -183,9 +185,17 @@ def _read(file: Path) -> Plan | None:
 
 
 def usable(preset: Preset, chip: str | None) -> Plan | None:
-    """The kept plan of the preset for the chip, if it was made with what is installed."""
+    """The kept plan of the preset for the chip, if it was made with what is installed, and for
+    a model of these weights: a person's own may have the name of another."""
     plan = read(preset.name, chip) if chip else None
-    return None if plan is None or plan.stale() else plan
+    if plan is None or plan.stale():
+        return None
+    weights = {name: plan.weights_bytes.get(name, 0) / GIB for name in preset.weights_gib}
+    same = all(
+        math.isclose(weights[name], given, rel_tol=SAME_WEIGHTS)
+        for name, given in preset.weights_gib.items()
+    )
+    return plan if same else None
 
 
 def write(plan: Plan, file: Path) -> None:

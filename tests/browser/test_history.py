@@ -22,6 +22,7 @@ def made(page: Page, served: Served, prompt: str) -> None:
     before = served.dispatcher.tally().finished
     ask(page, prompt)
     served.wait_for(lambda _: served.dispatcher.tally().finished > before)
+    expect(page.locator("#result-facts")).to_contain_text(prompt)
     expect(page.locator(PICTURE)).to_be_visible()
     at_rest(page)
 

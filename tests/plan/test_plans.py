@@ -48,8 +48,13 @@ def test_plan_is_kept_for_every_model_at_its_default_size(model: str, chip: str)
     preset = MODELS[model]
     images = plan.compiled(plans.Layout.WHOLE, 1, preset.image_sizes[0])
     assert [image.guided for image in images] == list(preset.guidance_states())
+    programs = [one for image in images for one in image.programs]
+    assert {one.component for one in programs} == set(preset.components.weighted)
     for image in images:
-        assert {one.component for one in image.programs} == set(preset.components.weighted)
+        denoiser = [
+            one.runs for one in image.programs if one.component == preset.components.denoiser
+        ]
+        assert sum(denoiser) in (1, 2), "once a step, or once more for guidance"
 
 
 @pytest.mark.parametrize(("model", "chip"), KEPT)
@@ -118,6 +123,18 @@ def test_plan_of_other_versions_is_marked_and_not_used(
     here = plans.versions()["libtpu"]
     assert other.stale() == (f"libtpu 0.0.1, and {here} is installed",)
     assert plans.usable(MODELS["demo"], "v6e") is None
+
+
+def test_plan_of_another_model_of_that_name_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "FOLDER", tmp_path)
+    plans.write(plan_of(weights_bytes={"vae": GIB}), plans.path("demo", "v6e"))
+    same, other = (
+        MODELS["demo"].model_copy(update={"weights_gib": {"vae": size}}) for size in (1.005, 1.2)
+    )
+    assert plans.usable(same, "v6e") is not None
+    assert plans.usable(other, "v6e") is None
 
 
 def test_plan_of_these_versions_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,9 @@ def _captured(preset: Preset, name: str, model: Any, repeated: bool) -> Iterable
 def _fill(
     model: torch.nn.Module, dtype: torch.dtype, device: torch.device, placeholders: bool
 ) -> None:
-    """Put something in the place of each tensor that is still on the meta device."""
+    """Put something in the place of each tensor that is still on the meta device. What is one
+    weight in two places, such as tied embeddings, stays one."""
+    parameters: dict[torch.Tensor, torch.nn.Parameter] = {}
 
     def filled(tensor: torch.Tensor) -> torch.Tensor:
         wanted = dtype if tensor.is_floating_point() else tensor.dtype
@@ -68,7 +70,9 @@ def _fill(
     for part in model.modules():
         for name, weight in part._parameters.items():
             if weight is not None and weight.is_meta:
-                part._parameters[name] = torch.nn.Parameter(filled(weight), requires_grad=False)
+                if weight not in parameters:
+                    parameters[weight] = torch.nn.Parameter(filled(weight), requires_grad=False)
+                part._parameters[name] = parameters[weight]
         for name, buffer in part._buffers.items():
             if buffer is not None and buffer.is_meta:
                 part._buffers[name] = filled(buffer)

@@ -48,7 +48,8 @@ class Program:
 
 @dataclass
 class Image:
-    """How often one image runs each program, in the order of the first runs.
+    """How often one image of one step runs each program, in the order of the first runs. Text
+    whose embeddings an image before it left behind is not encoded again.
 
     `guided`: with classifier-free guidance. `embedding_bytes`: what its prompt's embeddings take;
     `kept_bytes`: those of as many prompts as are kept.
@@ -102,6 +103,9 @@ class Capture:
             for _ in self._runtime.generate(Generate("plan", short)):
                 pass
             image.embedding_bytes = self._runtime.embedding_bytes() - before_bytes
+            for program in image.runs:
+                if program.component == self._preset.components.denoiser:
+                    image.runs[program] //= short.steps
             yield image
 
     def component_of(self, module: torch.nn.Module) -> str:

@@ -48,12 +48,15 @@ def images(
     `waits` is called once in a while. Raises PlanError.
     """
     folder = cache / "captured" / _key(preset, layout, size)
-    facts = folder / FACTS
-    if not facts.exists():
+    if not (folder / FACTS).exists():
         _run(preset, layout, size, folder, waits)
-    read = json.loads(facts.read_text())
-    found = [Image.model_validate(image) for image in read["images"]]
-    return found, read["weights_bytes"], folder
+    return (*read(folder), folder)
+
+
+def read(folder: Path) -> Captured:
+    """What was captured into `folder`."""
+    facts = json.loads((folder / FACTS).read_text())
+    return [Image.model_validate(image) for image in facts["images"]], facts["weights_bytes"]
 
 
 def _run(
@@ -84,8 +87,14 @@ def _key(preset: Preset, layout: Layout, size: ImageSize) -> str:
     return f"{preset.name}-{layout}-{size}-{digest.hexdigest()[:16]}"
 
 
-def main(folder: Path, preset: Preset, layout: Layout, sizes: Sequence[ImageSize]) -> None:
-    """Capture into `folder`."""
+def main(
+    folder: Path,
+    preset: Preset,
+    layout: Layout,
+    sizes: Sequence[ImageSize],
+    prepare: Callable[[], object] = lambda: None,
+) -> None:
+    """Capture into `folder`. `prepare` is called as soon as torch may be imported."""
     # Kept traces would come without a program to capture.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="tpu-ui-")
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -93,6 +102,8 @@ def main(folder: Path, preset: Preset, layout: Layout, sizes: Sequence[ImageSize
 
     opened = device.open_device("software-tpu")
     from tpu_ui.plan.capture import Capture  # noqa: PLC0415 - imports torch
+
+    prepare()
 
     strategy = Strategy.OFFLOAD if layout is Layout.BLOCKS else Strategy.RESIDENT
     capture = Capture(opened, software_tpu.installed(), preset, Placement(strategy))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from tpu_ui import plans
 from tpu_ui.chips import BY_NAME, Chip
@@ -73,9 +74,11 @@ def _name(preset: Preset, moment: Moment) -> str:
 
 
 def timeline_table(preset: Preset, timeline: Timeline) -> str:
-    """What each device holds while each program runs."""
+    """What each device holds while each component runs; while the program of it that takes most,
+    where it has several."""
     rows: list[tuple[str, ...]] = [("while this runs", "weights", "working", "kept", "GiB", "held")]
-    for moment in timeline.moments:
+    parts = groupby(timeline.moments, lambda moment: (moment.guided, moment.program.component))
+    for moment in (max(group, key=lambda one: one.total_bytes) for _, group in parts):
         held = sum(size_bytes for _, size_bytes in moment.held)
         names = ", ".join(name for name, _ in moment.held) or "nothing"
         where = " (on host)" if moment.on_host else ""
@@ -117,7 +120,7 @@ def least_time(preset: Preset, timeline: Timeline, chip: Chip) -> str:
             runs *= preset.steps.default
         total_s += runs * chip.floor_s(program.flop, program.accessed_bytes)
     steps = f"{preset.steps.default} step{'s' if preset.steps.default > 1 else ''}"
-    return f"No image of {steps} takes less than {total_s:.2f} s."
+    return f"No image of {steps} takes less than {total_s:.2g} s."
 
 
 def verdict(preset: Preset, timeline: Timeline, machine: Machine, plan: Plan) -> Verdict:
