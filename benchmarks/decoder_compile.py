@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.side import Figures, report
 from tpu_ui import presets
@@ -31,10 +33,22 @@ def capture(way: str, model: str, size: str, folder: Path) -> None:
 
         if way == GUIDE:
             compiled._parts = lambda decoder, _: iter([decoder])
-            compiled.norms_by_channels = lambda _: contextlib.nullcontext()
+            compiled.norms_by_channels = contiguous_norms
 
     preset = presets.load_all()[model]
     captured.main(folder, preset, Layout.WHOLE, [ImageSize.parse(size)], prepare)
+
+
+@contextlib.contextmanager
+def contiguous_norms(module: Any) -> Iterator[None]:
+    """A context with the least that torch_tpu's own group norms need to be compiled."""
+    norms = [one for one in module.modules() if type(one).__name__ == "GroupNorm"]
+    hooks = [
+        norm.register_forward_pre_hook(lambda _, args: (args[0].contiguous(),)) for norm in norms
+    ]
+    yield
+    for hook in hooks:
+        hook.remove()
 
 
 def measured(way: str, model: str, size: str) -> Figures:
