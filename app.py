@@ -4,46 +4,89 @@ Settings, presets, dispatcher, page, server: in that order, and nothing at impor
 """
 
 import logging
+import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
 from tpu_ui import presets, settings
+from tpu_ui.dispatch.housekeeping import Keeping
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.dispatch.logs import folder_of
+from tpu_ui.dispatch.watchdog import Patience
 from tpu_ui.errors import SettingsError, TpuUiError
-from tpu_ui.folders import make_writable
+from tpu_ui.folders import Bounds, make_writable
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode, Strategy
+
+TEMPORARY = "tpu-ui-page"
+LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def main(arguments: list[str]) -> int:
     """Run until interrupted. Returns the exit status: 0, or 2 for settings that cannot work."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logging.basicConfig(level=logging.INFO, format=LOG_LINE)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    try:
-        chosen = settings.from_process(arguments)
-        check_port(chosen.host, chosen.port)
-        check_outputs(chosen.outputs)
-        dispatcher = make_dispatcher(chosen)
-    except TpuUiError as error:
-        print(f"app.py: {error}", file=sys.stderr)
-        return 2
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        serve(chosen, dispatcher)
-    except KeyboardInterrupt:
-        logging.info("stopping")
-    finally:
-        dispatcher.close()
+    with temporary_folder() as temporary:
+        try:
+            chosen = settings.from_process(arguments)
+            check_port(chosen.host, chosen.port)
+            check_outputs(chosen.outputs)
+            keep_log(chosen.cache)
+            dispatcher = make_dispatcher(chosen, temporary)
+        except TpuUiError as error:
+            print(f"app.py: {error}", file=sys.stderr)
+            return 2
+        signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            serve(chosen, dispatcher)
+        except KeyboardInterrupt:
+            logging.info("stopping")
+        finally:
+            dispatcher.close()
     return 0
 
 
-def make_dispatcher(chosen: Settings) -> LocalDispatcher:
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder for what the page uploads and is handed: of this process alone, gone with it.
+
+    Gradio's own would be shared by all apps of a machine. Folders of processes that were killed go.
+    """
+    parent = Path(os.environ.get("GRADIO_TEMP_DIR") or tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(f"{TEMPORARY}-*"):
+        if not Path("/proc", left.name.split("-")[-2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+        prefix=f"{TEMPORARY}-{os.getpid()}-", dir=parent, ignore_cleanup_errors=True
+    ) as folder:
+        os.environ["GRADIO_TEMP_DIR"] = folder
+        yield Path(folder)
+
+
+def keep_log(cache: Path) -> None:
+    """Write the app's log into a file as well, never more than a few MB."""
+    path = folder_of(cache) / "app.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = RotatingFileHandler(path, maxBytes=2_000_000, backupCount=3, encoding="utf-8")
+    except OSError as error:
+        logging.warning("the app has no log file: %s", error.strerror)
+        return
+    kept.setFormatter(logging.Formatter(LOG_LINE))
+    logging.getLogger().addHandler(kept)
+
+
+def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDispatcher:
     """The workers, already starting. Raises TpuUiError for a wrong preset, model or mode."""
     return LocalDispatcher(
         presets.load_all(),
@@ -57,6 +100,18 @@ def make_dispatcher(chosen: Settings) -> LocalDispatcher:
         workers=chosen.workers,
         outputs=chosen.outputs,
         cache=chosen.cache,
+        queue_limit=chosen.queue,
+        visitor_limit=chosen.queue_per_visitor,
+        patience=Patience.of(chosen.patience_s),
+        keeping=Keeping(
+            pictures=Bounds(
+                chosen.keep_images or None,
+                round(chosen.keep_gb * 1e9) or None,
+                chosen.keep_days * 86_400 or None,
+            ),
+            temporary=temporary,
+        ),
+        log_prompts=chosen.log_prompts,
     )
 
 

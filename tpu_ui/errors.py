@@ -31,7 +31,21 @@ class LockedError(InvalidRequestError):
 
 
 class QueueFullError(TpuUiError):
-    """Too many jobs wait already. The message says how many."""
+    """Too many jobs wait already. The message says how many, and for how long. `wait_s`: the same;
+    None where nobody knows yet."""
+
+    wait_s: float | None = None
+
+    @classmethod
+    def of(cls, waiting: int, wait_s: float | None) -> "QueueFullError":
+        """The queue of everybody is full."""
+        how_long = ""
+        if wait_s is not None:
+            minutes = wait_s / 60
+            how_long = f", for about {f'{minutes:.0f} min' if minutes >= 2 else f'{wait_s:.0f} s'}"
+        error = cls(f"The queue is full: {waiting} jobs wait already{how_long}. Try again later.")
+        error.wait_s = wait_s
+        return error
 
 
 class MetadataError(TpuUiError):

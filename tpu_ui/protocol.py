@@ -137,6 +137,8 @@ class ImageMade:
 class Counted:
     """The programs this worker has handed to the compiler since it started, eager ops included.
 
+    Sent when it grows, and every two seconds as a sign of life.
+
     `since_ready` counts those compiled by requests the lock lets through: zero, or a bug.
     """
 

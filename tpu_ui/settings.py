@@ -5,6 +5,7 @@ command line wins. Knows the names of things, not what they are.
 """
 
 import argparse
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ MODES = ("eager", "fused", "compiled")
 WARM = ("default", "all", "none")
 STRATEGIES = ("auto", "resident", "staged", "offload", "sharded")
 DEFAULT_PORT = 7860
+LEAST_PATIENCE_S = 5.0  # a worker that is well says something every two seconds
+KEEP_DAYS = 30.0  # of strangers' pictures
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 
@@ -27,8 +30,8 @@ class Settings:
     """Everything that can be set when the app starts.
 
     `mode` is None for the model's own default, `chips` for all there are. `lock` is resolved: on by
-    itself when the app is shared or hosted. `password` never leaves this object but to the server's
-    login.
+    itself when the app is shared or hosted, and so is `keep_days`. A `keep_` of 0 means no limit.
+    `password` never leaves this object but to the server's login.
     """
 
     device: str
@@ -45,6 +48,13 @@ class Settings:
     workers: int
     outputs: Path
     cache: Path
+    queue: int
+    queue_per_visitor: int
+    patience_s: float
+    keep_images: int
+    keep_gb: float
+    keep_days: float
+    log_prompts: bool
     hosted: bool
 
     def __repr__(self) -> str:
@@ -60,7 +70,9 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     hosted = "SPACE_ID" in environment  # set by Hugging Face in a Space
     parser = _parser(hosted)
     given = parser.parse_args([*_from_environment(parser, environment), *arguments])
-    lock = given.lock if given.lock is not None else given.share or hosted
+    public = given.share or hosted
+    lock = given.lock if given.lock is not None else public
+    keep_days = given.keep_days if given.keep_days is not None else KEEP_DAYS if public else 0
     return Settings(
         device=given.device,
         model=given.model,
@@ -76,6 +88,13 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         workers=given.workers,
         outputs=given.outputs,
         cache=given.cache,
+        queue=given.queue,
+        queue_per_visitor=given.queue_per_visitor,
+        patience_s=given.patience,
+        keep_images=given.keep_images,
+        keep_gb=given.keep_gb,
+        keep_days=keep_days,
+        log_prompts=given.log_prompts,
         hosted=hosted,
     )
 
@@ -116,7 +135,30 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     )
     add("--outputs", type=Path, default=Path("outputs"), help="folder for the pictures")
     add("--cache", type=Path, default=Path("cache"), help="folder for compiled programs")
+    _add_limits(parser)
     return parser
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """How much of everything."""
+    add = parser.add_argument
+    add("--queue", type=_some, default=100, help="jobs that may wait (default: 100)")
+    add("--queue-per-visitor", type=_some, default=20, help="of one visitor's (default: 20)")
+    add(
+        "--patience",
+        type=_patience,
+        default=120.0,
+        help="seconds for one step of an image, before the worker is taken to hang (default: 120)",
+    )
+    add("--keep-images", type=_many, default=10_000, help="pictures kept; 0: all (default: 10000)")
+    add("--keep-gb", type=_amount, default=20.0, help="GB of them; 0: all (default: 20)")
+    add("--keep-days", type=_amount, help="days; 0: for ever (default: 0; 30 if shared or hosted)")
+    add(
+        "--log-prompts",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="have the log hold prompts (default: it holds none)",
+    )
 
 
 def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> list[str]:
@@ -158,6 +200,34 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 64:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 64")
     return int(text)
+
+
+def _many(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
+def _some(text: str) -> int:
+    if (number := _many(text)) < 1:
+        raise argparse.ArgumentTypeError("it must be 1 or more")
+    return number
+
+
+def _patience(text: str) -> float:
+    if (seconds := _amount(text)) < LEAST_PATIENCE_S:
+        raise argparse.ArgumentTypeError(f"it must be {LEAST_PATIENCE_S:g} s or more")
+    return seconds
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = math.nan
+    if not 0 <= amount <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, 0 or more")
+    return amount
 
 
 def _login(text: str) -> tuple[str, str]:

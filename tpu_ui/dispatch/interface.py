@@ -124,8 +124,12 @@ class Dispatcher(Protocol):
     def limits(self, model: str) -> Limits:
         """What a caller may ask of `model` on this device. Raises InvalidRequestError (unknown)."""
 
-    def submit(self, request: GenerationRequest) -> str:
-        """Queue a request; returns the job's id. Raises LockedError, QueueFullError."""
+    def submit(self, request: GenerationRequest, visitor: str = "", kept: bool = True) -> str:
+        """Queue a request; returns the job's id. Raises LockedError, QueueFullError.
+
+        Visitors are served in turn. A job whose images are not to be `kept` is cancelled when its
+        turn comes, if all who followed it have gone by then.
+        """
 
     def warm_up(self, model: str, mode: Mode, size: ImageSize) -> str:
         """Queue a warm-up; returns the job's id."""
@@ -137,12 +141,13 @@ class Dispatcher(Protocol):
         StrategyError, InvalidRequestError (unknown model).
         """
 
-    def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
+    def updates(self, job: str, pace_s: float = 0.0, repeat_s: float = 0.0) -> Iterator[Update]:
         """All updates of a job from its beginning, as they come; ends after the job's ending.
 
         With a pace, steps come at most once in so many seconds and overtaken ones are left out;
-        nothing else is held back or left out. Several listeners may follow one job. Raises KeyError
-        for an unknown job.
+        nothing else is held back or left out. With `repeat_s`, the last update comes again whenever
+        nothing has happened for so long: a listener that only passes it on then finds out whether
+        anybody is there. Several listeners may follow one job. Raises KeyError for an unknown job.
         """
 
     def recorded(self, job: str) -> list[Update]:

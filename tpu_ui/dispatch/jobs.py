@@ -30,15 +30,24 @@ class Job:
 
     `waiting` and `working` belong to the pool, under its lock: which workers have not yet begun
     their part of a warm-up, and which are at it. `background` marks a warm-up nobody asked for.
+    `visitor` is whose turn it takes. `kept`: its images are wanted though nobody listens.
     """
 
     def __init__(
-        self, target: Target, request: GenerationRequest | None = None, *, background: bool = False
+        self,
+        target: Target,
+        request: GenerationRequest | None = None,
+        *,
+        background: bool = False,
+        visitor: str = "",
+        kept: bool = True,
     ) -> None:
         self.id = secrets.token_hex(16)  # unguessable: whoever knows it can follow and cancel
         self.target = target
         self.request = request
         self.background = background
+        self.visitor = visitor
+        self.kept = kept
         self.submitted_s = time.monotonic()
         self.waiting: set[int] = set()
         self.working: set[int] = set()
@@ -46,8 +55,12 @@ class Job:
         self.position: int | None = None
         self.cancel_asked = False
         self.images = 0
+        self.began_s = self.submitted_s
+        self._listeners = 0
+        self._was_heard = False
         self._log: list[Update] = []
         self._ending: Ending | None = None
+        self._ended_s = 0.0
         self._changed = threading.Condition()
 
     @property
@@ -55,6 +68,17 @@ class Job:
         """How the job ended; None while it goes on."""
         with self._changed:
             return self._ending
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether all who listened have gone, and nobody is to have its images later."""
+        with self._changed:
+            return not self.kept and self._was_heard and self._listeners == 0
+
+    def ended_within(self, seconds: float) -> bool:
+        """Whether it goes on, or ended no longer ago than that."""
+        with self._changed:
+            return self._ending is None or time.monotonic() - self._ended_s < seconds
 
     def record(self, update: Update) -> bool:
         """Add to the log. False after the ending: the first one stands, and nothing follows it."""
@@ -65,6 +89,7 @@ class Job:
             self.images += isinstance(update, ImageSaved)
             if isinstance(update, Ending):
                 self._ending = update
+                self._ended_s = time.monotonic()
             self._changed.notify_all()
             return True
 
@@ -73,13 +98,25 @@ class Job:
         with self._changed:
             return list(self._log)
 
-    def follow(self, pace_s: float = 0.0) -> Iterator[Update]:
+    def follow(self, pace_s: float = 0.0, repeat_s: float = 0.0) -> Iterator[Update]:
         """All updates from the first, as they come; ends after the ending.
 
         With a pace, only the newest step is told, and the next one no sooner than so many seconds
-        later; what is not a step is told at once.
+        later; what is not a step is told at once. With `repeat_s`, the last update comes again
+        whenever nothing new has come for so long.
         """
-        seen, quiet_until_s = 0, 0.0
+        with self._changed:
+            self._was_heard = True
+            self._listeners += 1
+        try:
+            yield from self._follow(pace_s, repeat_s)
+        finally:
+            with self._changed:
+                self._listeners -= 1
+
+    def _follow(self, pace_s: float, repeat_s: float) -> Iterator[Update]:
+        seen, quiet_until_s, told_s = 0, 0.0, time.monotonic()
+        last: Update | None = None
         while True:
             fresh = self._news(seen, quiet_until_s)
             seen += len(fresh)
@@ -88,9 +125,13 @@ class Job:
                     if number < len(fresh):
                         continue
                     quiet_until_s = time.monotonic() + pace_s
+                last, told_s = update, time.monotonic()
                 yield update
                 if isinstance(update, Ending):
                     return
+            if repeat_s and last is not None and time.monotonic() - told_s >= repeat_s:
+                told_s = time.monotonic()
+                yield last
 
     def _news(self, seen: int, quiet_until_s: float) -> list[Update]:
         """What came after the first `seen` updates, none after a while. Before `quiet_until_s`,

@@ -5,15 +5,20 @@ ties them together. Knows nothing of Gradio, sockets or torch.
 """
 
 import atexit
+import hashlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 from tpu_ui.dispatch.costs import Costs
+from tpu_ui.dispatch.housekeeping import KEEPING, Housekeeper, Keeping
 from tpu_ui.dispatch.interface import CancelResult, Status, Tally, Update
 from tpu_ui.dispatch.jobs import Target
+from tpu_ui.dispatch.logs import folder_of
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.slot import Slot
+from tpu_ui.dispatch.watchdog import USUAL, Patience
 from tpu_ui.errors import SettingsError
 from tpu_ui.plans import usable
 from tpu_ui.presets import Preset
@@ -24,6 +29,8 @@ from tpu_ui.strategy import choose
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class LocalDispatcher:
@@ -49,9 +56,13 @@ class LocalDispatcher:
         cache: Path,
         runtime: str = DIFFUSION_RUNTIME,
         queue_limit: int = 100,
+        visitor_limit: int = 20,
         first_pause_s: float = 1.0,
         strategy: Strategy | None = None,
         chips: int | None = None,
+        patience: Patience = USUAL,
+        keeping: Keeping = KEEPING,
+        log_prompts: bool = False,
     ) -> None:
         if warm not in WARM_CHOICES:
             raise SettingsError(f"warm is {shown(warm)}; choose from {', '.join(WARM_CHOICES)}.")
@@ -69,9 +80,13 @@ class LocalDispatcher:
             cache=cache,
             runtime=runtime,
             queue_limit=queue_limit,
+            visitor_limit=visitor_limit,
             first_pause_s=first_pause_s,
             strategy=strategy,
             chips=chips,
+            patience=patience,
+            keeping=keeping,
+            log_prompts=log_prompts,
         )
         options.check_chips()
         if mode is not None:
@@ -80,8 +95,11 @@ class LocalDispatcher:
         choose(preset, strategy, machine, usable(preset, machine.chip))  # refused here, if at all
         self._pool = Pool(options, Costs(cache))
         self._slots = [Slot(self._pool, state) for state in self._pool.states]
-        for slot in self._slots:
-            slot.start()
+        self._housekeeper = Housekeeper(
+            keeping, outputs, folder_of(cache), self._pool.jobs, self._pool.closing
+        )
+        for thread in (*self._slots, self._housekeeper):
+            thread.start()
         atexit.register(self.close)
 
     @property
@@ -95,11 +113,15 @@ class LocalDispatcher:
     def limits(self, model: str) -> Limits:
         return self._pool.limits(model)
 
-    def submit(self, request: GenerationRequest) -> str:
+    def submit(self, request: GenerationRequest, visitor: str = "", kept: bool = True) -> str:
         limits = self.limits(request.model)
         check_mode(limits, request.mode)
         check_size(limits, request.size)
-        return self._pool.submit(request).id
+        job = self._pool.submit(request, visitor, kept)
+        what = f"{request.count} of {request.size} by {request.model} in {request.mode} mode"
+        prompt = f": {request.prompt!r}" if self._pool.options.log_prompts else ""
+        log.info("job %s of visitor %s: %s%s", job.id, _anonymous(visitor), what, prompt)
+        return job.id
 
     def warm_up(self, model: str, mode: Mode, size: ImageSize) -> str:
         limits = self.limits(model)
@@ -109,11 +131,11 @@ class LocalDispatcher:
     def set_strategy(self, model: str, strategy: Strategy | None) -> None:
         self._pool.set_strategy(model, strategy)
 
-    def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
+    def updates(self, job: str, pace_s: float = 0.0, repeat_s: float = 0.0) -> Iterator[Update]:
         found = self._pool.jobs.get(job)
         if found is None:
             raise KeyError(job)
-        return found.follow(pace_s)
+        return found.follow(pace_s, repeat_s)
 
     def recorded(self, job: str) -> list[Update]:
         found = self._pool.jobs.get(job)
@@ -142,7 +164,12 @@ class LocalDispatcher:
     def close(self) -> None:
         atexit.unregister(self.close)
         self._pool.close()
-        for slot in self._slots:
-            slot.join(CLOSE_S)
+        for thread in (*self._slots, self._housekeeper):
+            thread.join(CLOSE_S)
         for job in self._pool.jobs.all():
             job.record(Cancelled(job.id))
+
+
+def _anonymous(visitor: str) -> str:
+    """The same for the same visitor; her session, which is a key to her page, is in no log."""
+    return hashlib.sha256(visitor.encode()).hexdigest()[:8] if visitor else "-"

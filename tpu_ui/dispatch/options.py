@@ -5,6 +5,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tpu_ui.chips import Chip, on_the_bus
+from tpu_ui.dispatch.housekeeping import KEEPING, Keeping
+from tpu_ui.dispatch.watchdog import USUAL, Patience
 from tpu_ui.errors import InvalidRequestError, SettingsError
 from tpu_ui.presets import Preset
 from tpu_ui.request import Limits
@@ -37,6 +39,10 @@ class Options:
     first_pause_s: float
     strategy: Strategy | None = None
     chips: int | None = None
+    visitor_limit: int = 20
+    patience: Patience = USUAL
+    keeping: Keeping = KEEPING
+    log_prompts: bool = False
 
     def preset(self, model: str) -> Preset:
         """Raises InvalidRequestError that names the models there are."""

@@ -11,7 +11,7 @@ from tpu_ui.dispatch.interface import ImageSaved
 from tpu_ui.errors import BrokenImageError
 from tpu_ui.folders import write_whole
 from tpu_ui.metadata import ImageInfo, encode_png
-from tpu_ui.protocol import ImageMade
+from tpu_ui.protocol import Failed, ImageMade
 from tpu_ui.shapes import ImageSize
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,19 @@ def save(made: ImageMade, asked: ImageSize, queue_s: float, outputs: Path) -> Im
     path = folder / f"{made.job}-{made.image}-{info.seed}.png"
     write_whole(path, encode_png(pixels, info))
     return ImageSaved(made.job, made.image, path, info)
+
+
+def save_or_say(
+    made: ImageMade, asked: ImageSize, queue_s: float, outputs: Path
+) -> ImageSaved | Failed:
+    """`save`, or why not, for the person who asked."""
+    try:
+        return save(made, asked, queue_s, outputs)
+    except BrokenImageError as error:
+        return Failed(made.job, type(error).__name__, str(error))
+    except OSError as error:
+        log.warning("job %s: an image could not be written: %s", made.job, error)
+        return Failed(made.job, type(error).__name__, why_unwritable(error))
 
 
 def why_unwritable(error: OSError) -> str:

@@ -7,6 +7,7 @@ guards it.
 from dataclasses import replace
 
 from tpu_ui import plans
+from tpu_ui.dispatch.choices import Choices
 from tpu_ui.dispatch.interface import SizeStatus
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.dispatch.options import Options
@@ -23,19 +24,20 @@ Unfit = tuple[tuple[ImageSize, str], ...]
 
 class Placements:
     """A choice made while the app runs stands above the one it was started with, which holds for
-    every model that offers it. `device` None is the one that is likely."""
+    every model that offers it. It is kept for the next start, unless that names a strategy.
+    `device` None is the one that is likely."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._chosen: dict[str, Strategy | None] = {}
+        self._choices = Choices(options.cache)
+        self._chosen = dict(self._choices.strategies) if options.strategy is None else {}
         self._known: dict[object, Placement | StrategyError] = {}
         self._unfit: dict[object, Unfit] = {}
 
     def wish(self, preset: Preset) -> Strategy | None:
         """What the owner has chosen for this model; None: the one that moves least and fits."""
-        started_with = self._options.strategy
-        offered = started_with if started_with in preset.strategies else None
-        return self._chosen.get(preset.name, offered)
+        chosen = self._chosen.get(preset.name, self._options.strategy)
+        return chosen if chosen in preset.strategies else None
 
     def of(self, preset: Preset, device: Device | None) -> Placement:
         """How the model is to run. Raises StrategyError."""
@@ -45,6 +47,7 @@ class Placements:
         """The owner's choice from now on. Raises StrategyError, and then the old one stands."""
         self._choose(preset, strategy, device)
         self._chosen[preset.name] = strategy
+        self._choices.choose(preset.name, strategy)
 
     def offered(self, preset: Preset, device: Device | None) -> dict[Strategy, str | None]:
         """The model's strategies: None, or why not on this machine."""

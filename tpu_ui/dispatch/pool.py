@@ -1,27 +1,28 @@
 """The queue, and who may take what from it. Shared by all workers' threads; starts no process."""
 
 import threading
+import time
 from collections.abc import Iterable
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import Queued, SizeStatus, Status
+from tpu_ui.dispatch.interface import Queued, Status
 from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
 from tpu_ui.dispatch.options import Options
+from tpu_ui.dispatch.overview import Overview
 from tpu_ui.dispatch.placements import Placements
 from tpu_ui.dispatch.state import (
     MAX_KILLS,
     WorkerState,
     is_ready,
     not_ready_message,
-    phase_of,
     refusal,
-    size_status,
 )
+from tpu_ui.dispatch.turns import Pace, Turns
 from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
-from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
+from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
@@ -37,12 +38,14 @@ class Pool:
         self.closing = threading.Event()
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
-        self._queue: list[Job] = []
+        self._queue = Turns()
+        self._pace = Pace()
         self._started: Started | None = None
         self._warms_first = True
         self._placements = Placements(options)
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]
+        self._overview = Overview(options, self._placements, costs, self.states, self._queue)
 
     # What the dispatcher's callers ask
 
@@ -54,23 +57,18 @@ class Pool:
         """What a caller may ask of `model` here. Raises InvalidRequestError."""
         return self._placements.limits(self.options.preset(model), self.device)
 
-    def submit(self, request: GenerationRequest) -> Job:
+    def submit(self, request: GenerationRequest, visitor: str = "", kept: bool = True) -> Job:
         """Raises LockedError, StrategyError, QueueFullError, or why no worker runs."""
         target = Target(request.model, request.mode, request.size)
-        job = Job(target, request)
+        job = Job(target, request, visitor=visitor, kept=kept)
         with self.lock:
             self._refuse_if_closing()
             self._refuse_if_failed(target)
-            ready = is_ready(target, self.states)
-            if self.options.locked and not ready:
+            if self.options.locked and not is_ready(target, self.states):
                 raise LockedError(self.not_ready(target))
             self.placement(self.options.preset(target.model))
-            waiting = sum(1 for queued in self._queue if queued.request)
-            if waiting >= self.options.queue_limit:
-                raise QueueFullError(f"{waiting} jobs wait already; try again in a while.")
-            # Whoever asks for a ready size need not wait for warm-ups that nobody asked for.
-            behind = [at for at, queued in enumerate(self._queue) if queued.background and ready]
-            self._queue.insert(behind[0] if behind else len(self._queue), job)
+            self._refuse_if_full(visitor)
+            self._queue.add(job)
             self.jobs.add(job)
             self._announce()
         return job
@@ -86,8 +84,8 @@ class Pool:
             for state in self.states:
                 if state.failure is not None:
                     self._ask_restart(state, target.model)
-            at_it = [state.job for state in self.states if state.job]
-            for job in [*self._queue, *at_it]:
+            known: list[Job] = [*self._queue, *(state.job for state in self.states if state.job)]
+            for job in known:
                 if job.request is None and job.target == target and not job.cancel_asked:
                     return job
             job = Job(target)
@@ -99,7 +97,7 @@ class Pool:
                 state.failed.pop(target, None)
                 state.kills.pop(target, None)
             job.waiting = {state.index for state in self.states}
-            self._queue.append(job)
+            self._queue.add(job)
             self._announce()
             return job
 
@@ -127,7 +125,7 @@ class Pool:
                 return ENDED_AS[type(job.ending)], job, []
             job.cancel_asked = True
             if job in self._queue:
-                self._queue.remove(job)
+                self._queue.drop(job)
                 job.waiting.clear()
             at_it = [state.index for state in self.states if state.job is job]
             if not at_it:
@@ -137,34 +135,7 @@ class Pool:
 
     def status(self) -> Status:
         with self.lock:
-            preset = self._shown().preset
-            limits = self._placements.limits(preset, self.device)
-            phase, detail = phase_of(self.states)
-            return Status(
-                device=self.device,
-                chip=self._started.chip if self._started else "",
-                device_reason=self._started.reason if self._started else "",
-                model=preset.name,
-                mode=self._mode(limits),
-                state=phase,
-                detail=detail,
-                locked=self.options.locked,
-                sizes={
-                    mode: {
-                        size: self._size_status(Target(preset.name, mode, size))
-                        for size in limits.sizes
-                    }
-                    for mode in limits.modes
-                },
-                queue_length=sum(1 for job in self._queue if not job.working),
-                programs_compiled=sum(state.programs_compiled for state in self.states),
-                programs_compiled_since_ready=sum(state.since_ready for state in self.states),
-                workers=len(self.states),
-                placement=self._shown().placement,
-                strategy=self._placements.wish(preset),
-                strategies=self._placements.offered(preset, self.device),
-                plan=self._placements.plan_note(preset, self.device),
-            )
+            return self._overview.status(self._started)
 
     def close(self) -> None:
         """Nothing waits any more, and no thread waits for anything."""
@@ -203,7 +174,7 @@ class Pool:
                 job.working.discard(state.index)
                 job.waiting.add(state.index)
             if job not in self._queue:
-                self._queue.insert(0, job)
+                self._queue.add_first(job)
             self._announce()
 
     def finish(self, state: WorkerState, job: Job, ending: Ending) -> None:
@@ -214,6 +185,8 @@ class Pool:
             if state.loaded:
                 state.phase, state.detail = "ready", "Ready."
                 self._settle(state)
+            if isinstance(ending, Finished) and job.request:
+                self._pace.learn(time.monotonic() - job.began_s)
             self._end(state, job, ending)
 
     def came_up(self, state: WorkerState) -> None:
@@ -222,7 +195,7 @@ class Pool:
             state.loaded = True
             state.phase, state.detail = "ready", "Ready."
             fresh = [job for target in self._to_warm(state) if (job := self._plan(state, target))]
-            self._queue[:0] = fresh
+            self._queue.add_background(fresh)
             for job in fresh:
                 self.jobs.add(job)
             self._settle(state)
@@ -250,15 +223,15 @@ class Pool:
             job, state.job = state.job, None
             if job is not None:
                 self._end(state, job, Failed(job.id, failed.kind, failed.message))
-            for job in list(self._queue):
+            for job in self._queue:
                 part = Failed(job.id, failed.kind, failed.message)
                 if last and job.request is not None:
-                    self._queue.remove(job)
+                    self._queue.drop(job)
                     job.record(part)
                 elif state.index in job.waiting:
                     job.waiting.discard(state.index)
                     if not job.waiting:
-                        self._queue.remove(job)
+                        self._queue.drop(job)
                     self._end(state, job, part)
             self._announce()
 
@@ -270,9 +243,15 @@ class Pool:
             asked, state.restart_asked = state.restart_asked, False
             return asked
 
+    def try_again(self, state: WorkerState) -> None:
+        """The worker has rested: a new process is to be started for the model it had."""
+        with self.lock:
+            self._ask_restart(state, state.preset.name)
+            state.restart_asked = False
+
     def not_ready(self, target: Target) -> str:
         with self.lock:
-            model = self._shown().preset
+            model = self._overview.shown().preset
             states = [state for state in self.states if state.preset is model]
             return not_ready_message(target, states, list(model.image_sizes))
 
@@ -288,6 +267,16 @@ class Pool:
     def _refuse_if_closing(self) -> None:
         if self.closing.is_set():
             raise InvalidRequestError("The app is shutting down.")
+
+    def _refuse_if_full(self, visitor: str) -> None:
+        """`visitor` "" is the app itself, and has no limit of her own."""
+        own, limit = self._queue.requests_of(visitor), self.options.visitor_limit
+        if visitor and own >= limit:
+            raise QueueFullError(f"{own} of your jobs wait already; one visitor may have {limit}.")
+        waiting = self._queue.requests()
+        if waiting >= self.options.queue_limit:
+            workers = sum(1 for state in self.states if not state.failure)
+            raise QueueFullError.of(waiting, self._pace.expected_s(waiting, workers))
 
     def _refuse_if_failed(self, target: Target) -> None:
         failures = [state.failure for state in self.states if state.failure]
@@ -316,11 +305,14 @@ class Pool:
                     job.waiting.discard(state.index)
                     job.working.add(state.index)
                     if not job.waiting:
-                        self._queue.remove(job)
+                        self._queue.take(job)
                     return job
             elif state.settled or job.target in state.warmed:
-                self._queue.remove(job)
-                return job
+                self._queue.take(job)
+                if not job.abandoned:
+                    job.began_s = time.monotonic()
+                    return job
+                job.record(Cancelled(job.id))
         return None
 
     def _settle(self, state: WorkerState) -> None:
@@ -340,13 +332,9 @@ class Pool:
         job.record(ending)
         self._changed.notify_all()
 
-    def _mode(self, limits: Limits) -> Mode:
-        chosen = self.options.mode
-        return chosen if chosen in limits.modes else limits.default_mode
-
     def _first_targets(self) -> Iterable[Target]:
         limits = self.limits(self.options.model)
-        mode = self._mode(limits)
+        mode = self._overview.mode(limits)
         sizes: tuple[ImageSize, ...] = ()
         if self.options.warm == "default":
             sizes = (limits.default_size,)
@@ -389,15 +377,3 @@ class Pool:
                 job.record(Queued(job.id, place))
             place += 1
         self._changed.notify_all()
-
-    def _shown(self) -> WorkerState:
-        """The worker whose model the status is about: a healthy one, if there is one."""
-        return next((state for state in self.states if not state.failure), self.states[0])
-
-    def _size_status(self, target: Target) -> SizeStatus:
-        waits = any(job.request is None and job.target == target for job in self._queue)
-        on = self._shown().runs_on
-        cost = self.costs.get(target, on) if on else None
-        states = [state for state in self.states if not state.failure] or self.states
-        known = size_status(target, states, waits, cost)
-        return self._placements.planned(target, self.device, known)

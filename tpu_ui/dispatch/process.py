@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 import tpu_ui
+from tpu_ui.dispatch.logs import open_log
 from tpu_ui.protocol import Command, Event, Failed, Shutdown, Started
 
 START_TIMEOUT_S = 180.0  # importing torch and opening a TPU may take a minute on a slow disk
@@ -69,9 +70,12 @@ class WorkerSpec:
 class WorkerProcess:
     """A started worker. One thread receives; any thread may send."""
 
-    def __init__(self, process: subprocess.Popen[bytes], spec: WorkerSpec) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], spec: WorkerSpec, last_words: BinaryIO
+    ) -> None:
         self._process = process
         self._spec = spec
+        self._last_words = last_words
         self._connection: Connection | None = None
         self._sending = threading.Lock()
         self.started: Started | None = None
@@ -88,7 +92,8 @@ class WorkerProcess:
                 listener.bind(str(folder / "worker"))
                 listener.listen(1)
                 key = secrets.token_bytes(32)
-                worker = cls(_spawn(spec, folder / "worker", key), spec)
+                process, last_words = _spawn(spec, folder / "worker", key)
+                worker = cls(process, spec, last_words)
                 try:
                     worker._connect(listener, key, give_up)
                 except BaseException:
@@ -127,13 +132,22 @@ class WorkerProcess:
 
     def how_it_ended(self) -> str:
         """Words for the end of the process; ends it if only its connection is closed."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(KILL_S)
+        if words := self.last_words():
+            return words
         code = self._process.poll()
         if code is None:
             self._signal(signal.SIGKILL)
             return "closed its connection"
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+    def last_words(self) -> str:
+        """How a group that is ending lost a rank; empty if it does not say, or is no group."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILL_S)
+        if self._last_words.closed:
+            return ""
+        os.set_blocking(self._last_words.fileno(), False)
+        return (self._last_words.read() or b"").decode(errors="replace").strip()
 
     def stop(self, patience_s: float = SHUTDOWN_S) -> None:
         """End the process: by asking for `patience_s`, then by SIGTERM, then by SIGKILL."""
@@ -151,6 +165,7 @@ class WorkerProcess:
                 self._process.stdin.close()
         if self._connection is not None:
             self._connection.close()
+        self._last_words.close()
 
     def _gone_within(self, seconds: float) -> bool:
         """Whether the process ends in time. Takes its last events, lest it block on sending."""
@@ -203,39 +218,29 @@ class WorkerProcess:
             os.killpg(self._process.pid, number)
 
 
-def _spawn(spec: WorkerSpec, address: Path, key: bytes) -> subprocess.Popen[bytes]:
+def _spawn(spec: WorkerSpec, address: Path, key: bytes) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+    """The process, and where a group says which of its ranks it has lost."""
     root = str(Path(tpu_ui.__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     path = f"{root}{os.pathsep}{inherited}" if inherited else root
-    module = ["tpu_ui.worker"]
-    if spec.ranks > 1:
-        module = ["tpu_ui.runtime.group", str(spec.ranks)]
+    reads, writes = os.pipe()
+    grouped = spec.ranks > 1
+    group = ["tpu_ui.runtime.group", str(spec.ranks), str(writes)]
+    module = group if grouped else ["tpu_ui.worker"]
     arguments = [sys.executable, "-m", *module, "--address", str(address)]
     arguments += ["--runtime", spec.runtime, "--device", spec.device, "--cache", str(spec.cache)]
-    with _open_log(spec) as output:
+    with open_log(spec.cache, spec.index) as output, os.fdopen(writes, "wb"):
         process = subprocess.Popen(
             arguments,
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": path, **dict(spec.environment)},
+            pass_fds=[writes] if grouped else [],
             start_new_session=True,
         )
     assert process.stdin is not None
     with suppress(OSError):  # it has died already; the wait for its connection says how
         process.stdin.write(key.hex().encode() + b"\n")
         process.stdin.flush()
-    return process
-
-
-def _open_log(spec: WorkerSpec) -> BinaryIO:
-    """The worker's log, empty. The log of the worker before it is kept, for what ended it."""
-    path = spec.cache / "logs" / f"worker-{spec.index}.log"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            path.replace(path.with_suffix(".previous.log"))
-        return path.open("wb")
-    except OSError as error:
-        log.warning("worker %d has no log file: %s", spec.index, error.strerror)
-        return Path(os.devnull).open("wb")
+    return process, os.fdopen(reads, "rb")

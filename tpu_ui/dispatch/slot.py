@@ -10,12 +10,13 @@ from typing import assert_never
 
 from tpu_ui.dispatch import outputs
 from tpu_ui.dispatch.costs import Cost
+from tpu_ui.dispatch.deaths import Deaths
 from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
-from tpu_ui.dispatch.state import WorkerState, loading_message, worker_survives
+from tpu_ui.dispatch.state import WorkerState, worker_survives
+from tpu_ui.dispatch.watchdog import Watch, Watchdog
 from tpu_ui.errors import (
-    BrokenImageError,
     InvalidRequestError,
     LockedError,
     StrategyError,
@@ -42,9 +43,6 @@ from tpu_ui.protocol import (
 )
 from tpu_ui.shapes import Mode
 
-MAX_DEATHS = 5  # in a row, before a model is loaded
-MAX_PAUSE_S = 30.0
-
 log = logging.getLogger(__name__)
 
 
@@ -56,6 +54,9 @@ class Slot(threading.Thread):
         self._pool = pool
         self._state = state
         self._process: WorkerProcess | None = None
+        self._deaths = Deaths(pool.options.first_pause_s)
+        self._watchdog = Watchdog(pool.options.patience)
+        self._idle: Watch | None = None
         self._commands = threading.Lock()  # a cancel is either seen before a command, or follows it
         options = pool.options
         self._spec = WorkerSpec(
@@ -89,12 +90,13 @@ class Slot(threading.Thread):
         asked = True
         while not self._pool.closing.is_set():
             if self._process is None and not (asked and self._bring_up()):
-                asked = self._pool.wait_for_restart(self._state)
+                asked = self._wait_for_restart()
                 continue
             asked = True
             job = self._pool.take(self._state)
             how = self._listen_idle()
             if how is not None:
+                self._deaths.died(f"The worker process {how} while it had no job.")
                 log.warning("worker %d %s while it had no job", self._state.index, how)
             if how is not None or self._misplaced():
                 self._lose_process()
@@ -102,6 +104,17 @@ class Slot(threading.Thread):
                     self._pool.put_back(self._state, job)
             elif job is not None:
                 self._work(job)
+
+    def _wait_for_restart(self) -> bool:
+        """Wait a moment; True when the worker, which is down, is to be tried again."""
+        if self._pool.wait_for_restart(self._state):
+            self._deaths.forget()
+            return True
+        if self._deaths.rested:
+            self._deaths.grant_one()
+            self._pool.try_again(self._state)
+            return True
+        return False
 
     def _misplaced(self) -> bool:
         """Whether the model is to run in another way than it was loaded for."""
@@ -119,21 +132,36 @@ class Slot(threading.Thread):
         """Take what the worker says between two jobs; how it ended, if it did."""
         process = self._process
         assert process is not None
+        if self._idle is None:
+            self._idle = self._watchdog.watch(process.pid, None)
         try:
             while (event := process.receive(0)) is not None:
+                self._idle.heard(event, time.monotonic())
                 if isinstance(event, Counted):
                     self._count(event)
+            self._end_if_hung(process, self._idle)
         except WorkerEnded as ended:
             return ended.how
         return None if process.alive() else process.how_it_ended()
+
+    def _end_if_hung(self, process: WorkerProcess, watch: Watch) -> None:
+        """Raises WorkerEnded."""
+        wrong = watch.look(time.monotonic())
+        if wrong is not None:
+            process.stop(0)
+            raise WorkerEnded(wrong)
 
     # Starting
 
     def _bring_up(self) -> bool:
         """Start a process and load the model, again and again if it dies. False: given up."""
-        deaths = 0
-        pause_s = self._pool.options.first_pause_s
         while not self._pool.closing.is_set():
+            if self._deaths.down:
+                self._give_up(Failed("", WorkerDiedError.__name__, self._deaths.told))
+                return False
+            if pause_s := self._deaths.pause_s:
+                self._says(self._deaths.told)
+                self._pool.closing.wait(pause_s)
             preset = self._state.preset
             loader = Job(Target(preset.name, Mode(preset.mode), preset.image_sizes[0]))
             try:
@@ -144,16 +172,9 @@ class Slot(threading.Thread):
                 return False
             except WorkerEnded as ended:
                 self._lose_process()
-                deaths += 1
                 reason = f"The worker process {ended.how} while it loaded {preset.title}."
                 log.warning("worker %d: %s", self._state.index, reason)
-                if deaths >= MAX_DEATHS:
-                    reason = f"{reason} That was {deaths} times in a row."
-                    self._give_up(Failed("", WorkerDiedError.__name__, reason))
-                    return False
-                self._says(f"{reason} Next try in {pause_s:g} s ({deaths + 1} of {MAX_DEATHS}).")
-                self._pool.closing.wait(pause_s)
-                pause_s = min(2 * pause_s, MAX_PAUSE_S)
+                self._deaths.died(reason)
                 continue
             if isinstance(ending, Failed):
                 self._give_up(ending)
@@ -170,6 +191,7 @@ class Slot(threading.Thread):
                 likely = self._pool.placement(preset)
                 self._state.place(likely)
             spec = replace(self._spec, ranks=likely.devices)
+            self._deaths.born()
             process = WorkerProcess.start(
                 spec, lambda: job.cancel_asked or self._pool.closing.is_set()
             )
@@ -196,6 +218,7 @@ class Slot(threading.Thread):
     def _stop_process(self) -> None:
         with self._commands:
             process, self._process = self._process, None
+        self._idle = None
         if process is not None:
             process.stop()
 
@@ -205,18 +228,30 @@ class Slot(threading.Thread):
         try:
             ending = self._generate(job) if job.request else self._warm_up(job)
             if isinstance(ending, Failed) and not worker_survives(ending):
+                ending = self._named(job, ending)
                 self._lose_process()
+            elif isinstance(ending, Finished) and job.request:
+                self._deaths.forget()
         except WorkerEnded as ended:
             warming = self._state.warming
             self._lose_process()
             ending = self._died(job, ended, warming[0] if warming else None)
         self._pool.finish(self._state, job, ending)
 
+    def _named(self, job: Job, failed: Failed) -> Ending:
+        """Rank 0 cannot know which of the others is gone; the group's last words say it."""
+        process = self._process
+        if failed.kind != WorkerDiedError.__name__ or process is None:
+            return failed
+        words = process.last_words()
+        return self._died(job, WorkerEnded(words), None) if words else failed
+
     def _died(self, job: Job, ended: WorkerEnded, warming: Target | None) -> Ending:
         if self._pool.closing.is_set():
             return Cancelled(job.id)
         reason = f"The worker process {ended.how} in the middle of this job."
         log.warning("worker %d, job %s: %s", self._state.index, job.id, reason)
+        self._deaths.died(reason)
         if warming is not None:
             self._pool.killed_by(self._state, job, warming, reason)
         advice = "A new one is starting; try again."
@@ -297,10 +332,16 @@ class Slot(threading.Thread):
             process.send(command)
         queue_s = time.monotonic() - job.submitted_s
         spoiled: Failed | None = None
+        programs = self._state.programs_compiled
+        self._idle, watch = None, self._watchdog.watch(process.pid, command, programs)
         while not self._pool.closing.is_set():
             if _is_left(command, job):
                 return Cancelled(job.id)
             event = process.receive(WAIT_S)
+            if event is None:
+                self._end_if_hung(process, watch)
+            else:
+                watch.heard(event, time.monotonic())
             match event:
                 case None | Started():
                     continue
@@ -313,6 +354,7 @@ class Slot(threading.Thread):
                     self._notice(job, event)
                     job.record(event)
                 case Finished() | Failed() | Cancelled():
+                    self._watchdog.learn(watch)
                     return spoiled or event
                 case _:
                     assert_never(event)
@@ -320,58 +362,26 @@ class Slot(threading.Thread):
 
     def _save(self, job: Job, made: ImageMade, queue_s: float) -> Failed | None:
         assert job.request is not None
-        try:
-            saved = outputs.save(made, job.request.size, queue_s, self._pool.options.outputs)
-        except BrokenImageError as error:
-            return Failed(job.id, type(error).__name__, str(error))
-        except OSError as error:
-            log.warning("job %s: an image could not be written: %s", job.id, error)
-            return Failed(job.id, type(error).__name__, outputs.why_unwritable(error))
+        folder = self._pool.options.outputs
+        saved = outputs.save_or_say(made, job.request.size, queue_s, folder)
+        if isinstance(saved, Failed):
+            return saved
         job.record(saved)
         return None
 
     def _count(self, counted: Counted) -> None:
         with self._pool.lock:
-            self._state.programs_compiled = counted.programs_compiled
-            grown = counted.since_ready - self._state.since_ready
-            self._state.since_ready = counted.since_ready
+            grown = self._state.count(counted)
         if grown > 0:
             log.warning("worker %d compiled %d program(s) after ready", self._state.index, grown)
 
     def _notice(self, job: Job, event: Progress) -> None:
-        match event:
-            case Loading():
-                self._says(loading_message(event, self._state.preset.title))
-            case Warming():
-                with self._pool.lock:
-                    self._state.warming = (job.target, event)
-                    self._state.phase = "warming"
-                    stage = f": {event.stage}" if event.stage else ""
-                    what = f"Compiling {event.size} in {event.mode} mode{stage}"
-                    self._state.detail = f"{what}, {event.elapsed_s:.0f} s so far."
-            case Warmed():
-                self._warmed(job.target, Cost(event.elapsed_s, event.programs_compiled))
-            case Stepped():
-                self._stepped(event)
-            case ImageMade():
-                pass
-            case _:
-                assert_never(event)
-
-    def _stepped(self, event: Stepped) -> None:
         with self._pool.lock:
-            self._state.phase = "busy"
-            picture = f"picture {event.image} of {event.count}"
-            self._state.detail = f"Making {picture}: step {event.step} of {event.steps}."
-
-    def _warmed(self, target: Target, cost: Cost) -> None:
-        with self._pool.lock:
-            self._state.warmed[target] = cost
-            self._state.wanted[target] = None
-            self._state.kills.pop(target, None)
+            self._state.notice(job.target, event)
             on = self._state.runs_on
-        if on is not None:
-            self._pool.costs.remember(target, on, cost)
+        if isinstance(event, Warmed) and on is not None:
+            cost = Cost(event.elapsed_s, event.programs_compiled)
+            self._pool.costs.remember(job.target, on, cost)
 
     def _says(self, detail: str) -> None:
         with self._pool.lock:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, assert_never
 
 from tpu_ui import errors
 from tpu_ui.dispatch.costs import Cost, RunsOn
@@ -10,7 +10,17 @@ from tpu_ui.dispatch.interface import SizeStatus
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import Failed, Loading, Started, Warming
+from tpu_ui.protocol import (
+    Counted,
+    Failed,
+    ImageMade,
+    Loading,
+    Progress,
+    Started,
+    Stepped,
+    Warmed,
+    Warming,
+)
 from tpu_ui.shapes import ImageSize, ProgramState, amount
 from tpu_ui.strategy import RESIDENT, Placement
 
@@ -83,6 +93,37 @@ class WorkerState:
             self.failed.clear()
             self.kills.clear()
         self.placement = placement
+
+    def notice(self, target: Target, event: Progress) -> None:
+        """How far the worker is with a job for `target`, for those who ask."""
+        match event:
+            case Loading():
+                self.phase = "loading"
+                self.detail = loading_message(event, self.preset.title)
+            case Warming():
+                self.warming = (target, event)
+                self.phase = "warming"
+                stage = f": {event.stage}" if event.stage else ""
+                what = f"Compiling {event.size} in {event.mode} mode{stage}"
+                self.detail = f"{what}, {event.elapsed_s:.0f} s so far."
+            case Warmed():
+                self.warmed[target] = Cost(event.elapsed_s, event.programs_compiled)
+                self.wanted[target] = None
+                self.kills.pop(target, None)
+            case Stepped():
+                self.phase = "busy"
+                picture = f"picture {event.image} of {event.count}"
+                self.detail = f"Making {picture}: step {event.step} of {event.steps}."
+            case ImageMade():
+                pass
+            case _:
+                assert_never(event)
+
+    def count(self, counted: Counted) -> int:
+        """By how many programs compiled after ready there are more than before."""
+        grown = counted.since_ready - self.since_ready
+        self.programs_compiled, self.since_ready = counted.programs_compiled, counted.since_ready
+        return grown
 
     def warm_up_failed(self, target: Target, reason: str) -> None:
         self.failed[target] = reason

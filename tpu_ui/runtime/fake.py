@@ -4,8 +4,8 @@ It draws one flat colour, taken from the seed, and counts four "programs" for ea
 Words choose its faults, so that a test never patches anything in a worker process:
 
 in a prompt: `fake:slow` (0.2 s a step), `fake:crash` (kills its process at step 1), `fake:error`,
-`fake:oom`, `fake:broken` (all at step 1), `fake:compile` (compiles one program though it is warm),
-`fake:wrong-size` (a picture of half the width);
+`fake:oom`, `fake:broken` (all at step 1), `fake:stuck` (step 1 never ends), `fake:compile`
+(compiles one program though it is warm), `fake:wrong-size` (a picture of half the width);
 
 in a preset's description: `fake:slow-load` and `fake:slow-warm` (0.2 s a part), `fake:block-warm`
 (the first program takes 1.5 s without an event), `fake:load-error`, `fake:load-crash`, and with a
@@ -152,6 +152,8 @@ class FakeRuntime:
         yield Stepped(command.job, image, request.count, 0, request.steps, None)
         for step in range(1, request.steps + 1):
             _fail_if_asked(request.prompt)
+            if "fake:stuck" in request.prompt:
+                self._never.wait()
             self._pause("fake:slow" in request.prompt)
             left_s = STEP_S * (request.steps - step)
             yield Stepped(command.job, image, request.count, step, request.steps, left_s)

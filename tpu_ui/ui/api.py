@@ -33,7 +33,8 @@ from tpu_ui.ui import strip
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
-from tpu_ui.ui.listening import ANSWER_S, JOB_CONCURRENCY_ID, JOB_LISTENERS
+from tpu_ui.ui.listening import ANSWER_S, JOB_CONCURRENCY_ID, JOB_LISTENERS, REPEAT_S
+from tpu_ui.ui.visitor import visitor_of
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
 GeneratedSoFar = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -75,6 +76,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
         count: int = 1,
         lora: str | None = None,
         lora_weight: float | None = None,
+        request: gr.Request | None = None,
     ) -> Iterator[GeneratedSoFar]:
         """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
 
@@ -110,18 +112,22 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             lora_weight=lora_weight,
         )
         with said_plainly(escape=False):
-            request = to_request(dispatcher, form)
-            job = dispatcher.submit(request)
+            asked = to_request(dispatcher, form)
+            job = dispatcher.submit(asked, visitor_of(request), kept=False)
             yield [], [{"job": job, "state": "queued"}]
             images: list[dict[str, Any]] = []
             infos: list[dict[str, Any]] = []
-            for update in dispatcher.updates(job, ANSWER_S):
+            saved: set[Path] = set()
+            for update in dispatcher.updates(job, ANSWER_S, REPEAT_S):
                 _raise_if_lost(update)
                 if isinstance(update, ImageSaved):
+                    if update.path in saved:
+                        continue
+                    saved.add(update.path)
                     images.append(file_data(update.path))
                     infos.append(update.info.to_dict())
                     # Clients fetch every file of every answer: on the way, a picture is told of.
-                    if update.image < request.count:
+                    if update.image < asked.count:
                         yield [], [{**progress_dict(update), "url": file_url(images[-1])}]
                 elif not isinstance(update, Finished):
                     yield [], [progress_dict(update)]

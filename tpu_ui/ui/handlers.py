@@ -28,6 +28,7 @@ from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
 from tpu_ui.ui.restoring import restored
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
+from tpu_ui.ui.visitor import visitor_of
 
 Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
 
@@ -142,10 +143,11 @@ class Handlers:
 
     # Jobs
 
-    def generate(self, stored: object, *inputs: object) -> Iterator[Run]:
+    def generate(self, visit: gr.Request | None, stored: object, *inputs: object) -> Iterator[Run]:
         """Submit what the form asks for and show how it goes. `stored`: what the browser keeps."""
         with said_plainly(escape=True):
-            job = self._dispatcher.submit(with_choices_made(self._dispatcher, Form(*inputs)))
+            asked = with_choices_made(self._dispatcher, Form(*inputs))
+            job = self._dispatcher.submit(asked, visitor_of(visit))
             kept = Kept.read(stored).with_job(job)
             yield _begun(kept, "Sent.")._replace(result=view.result_html([]))
             yield from self._follow(kept)

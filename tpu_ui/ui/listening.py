@@ -11,3 +11,6 @@ JOB_LISTENERS = 96
 # the worker's: for a page as many as an eye follows, for a program as many as it may want to log.
 PROGRESS_S = 0.25
 ANSWER_S = 1.0
+
+# A program that went away while its job waits is noticed by the next answer that it does not take.
+REPEAT_S = 2.0

@@ -33,6 +33,7 @@ from tpu_ui.ui.api import file_data, file_url
 from tpu_ui.ui.door import Door
 from tpu_ui.ui.form import Form, to_request
 from tpu_ui.ui.listening import JOB_LISTENERS
+from tpu_ui.ui.visitor import address_of
 
 PATH = "/v1/images/generations"
 MAX_BODY_BYTES = 1_000_000
@@ -58,6 +59,7 @@ class RefusalError(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_s: int | None = None
         self.body = {
             "error": {"message": message, "type": kind, "param": param, "code": code or None}
         }
@@ -159,7 +161,8 @@ class _Images:
     async def _run(self, request: Request, call: _Call) -> None:
         """To the job's end. A caller who has gone takes the job along: nobody is left for it."""
         self._limiter = self._limiter or CapacityLimiter(JOB_LISTENERS)
-        call.job = self._dispatcher.submit(to_request(self._dispatcher, call.form))
+        asked = to_request(self._dispatcher, call.form)
+        call.job = self._dispatcher.submit(asked, address_of(request))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_when_gone, request, lambda: self._dispatcher.cancel(call.job))
             ending = await to_thread.run_sync(self._follow, call, limiter=self._limiter)
@@ -243,7 +246,9 @@ def _as_refusal(error: TpuUiError) -> RefusalError:
         case InvalidRequestError():
             return RefusalError(400, str(error), "invalid_request_error")
         case QueueFullError():
-            return RefusalError(429, str(error), "rate_limit_error", code="queue_full")
+            refusal = RefusalError(429, str(error), "rate_limit_error", code="queue_full")
+            refusal.retry_s = max(1, round(error.wait_s or 1))
+            return refusal
         case _:
             return RefusalError(500, str(error), "server_error")
 
@@ -251,6 +256,8 @@ def _as_refusal(error: TpuUiError) -> RefusalError:
 def _refused(refusal: RefusalError) -> Response:
     # A job that failed has been tried; OpenAI's clients would send it twice more by themselves.
     headers = {"x-should-retry": "false"} if refusal.status == 500 else {}
+    if refusal.retry_s is not None:
+        headers["Retry-After"] = str(refusal.retry_s)
     return JSONResponse(refusal.body, refusal.status, headers)
 
 

@@ -2,7 +2,7 @@
 
 The main thread runs the runtime, and between two events of a job looks for a cancel. A second
 thread, the reporter, tells how far the compiler is, since one compilation may keep the main thread
-for minutes.
+for minutes; and, when there is nothing to tell, that this process lives.
 """
 
 import logging
@@ -38,6 +38,7 @@ from tpu_ui.shapes import ImageSize, Mode
 
 EXIT_BROKEN = 70  # EX_SOFTWARE: an error after which this process must not go on
 REPORT_S = 0.5
+BEAT_S = 2.0  # longest silence of a process that is well; the dispatcher's watchdog relies on it
 MAX_LINE_CHARACTERS = 200
 
 E = TypeVar("E", bound=Event)
@@ -83,6 +84,7 @@ class Loop:
         self._warmed: set[tuple[Mode, ImageSize]] = set()
         self._since_ready = 0
         self._reported = Counted(0, 0)
+        self._sent_s = time.monotonic()
         self._later: deque[Command] = deque()  # came while a job ran; main thread only
         self._stopping = threading.Event()
 
@@ -225,7 +227,7 @@ class Loop:
 
     def _report_once(self, runtime: Runtime) -> None:
         counted = self._counted(runtime)
-        if counted != self._reported:
+        if counted != self._reported or time.monotonic() - self._sent_s >= BEAT_S:
             self._reported = counted
             self._send(counted)
         running = self._running
@@ -268,6 +270,7 @@ class Loop:
         try:
             with self._sending:
                 self._connection.send(event)
+                self._sent_s = time.monotonic()
         except OSError as error:
             raise ParentGone from error
 

@@ -1,0 +1,135 @@
+"""Claims about turns: fair across visitors, first in, first out within one."""
+
+import random
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dispatch.driving import COMPILED, SQUARE
+from tpu_ui.dispatch.jobs import Job, Target
+from tpu_ui.dispatch.turns import Pace, Turns
+from tpu_ui.request import GenerationRequest
+
+TARGET = Target("demo", COMPILED, SQUARE)
+REQUEST = GenerationRequest("a hill", "", "demo", COMPILED, SQUARE, 2, 4.0, 7, 1)
+
+
+def job_of(visitor: str) -> Job:
+    return Job(TARGET, REQUEST, visitor=visitor)
+
+
+def served(turns: Turns) -> list[str]:
+    """The visitors in the order in which they are served, until nobody waits."""
+    order = []
+    while (job := next(iter(turns), None)) is not None:
+        turns.take(job)
+        order.append(job.visitor)
+    return order
+
+
+def test_fifty_jobs_of_one_visitor_hold_up_another_by_one() -> None:
+    turns = Turns()
+    for _ in range(50):
+        turns.add(job_of("greedy"))
+    turns.add(job_of("modest"))
+    turns.add(job_of("third"))
+    assert served(turns)[:4] == ["greedy", "modest", "third", "greedy"]
+
+
+def test_visitor_who_asks_one_by_one_waits_for_one_job_of_the_other() -> None:
+    turns = Turns()
+    for _ in range(20):
+        turns.add(job_of("greedy"))
+    order = []
+    for _ in range(10):
+        turns.add(job_of("modest"))
+        for _ in range(2):
+            job = next(iter(turns))
+            turns.take(job)
+            order.append(job.visitor)
+    assert order == ["greedy", "modest"] * 10
+
+
+def test_stream_of_new_visitors_does_not_starve_an_old_one() -> None:
+    turns = Turns()
+    old = [job_of("old") for _ in range(3)]
+    for job in old:
+        turns.add(job)
+    order = []
+    for number in range(40):
+        turns.add(job_of(f"new {number}"))
+        turns.add(job_of(f"newer {number}"))
+        job = next(iter(turns))
+        turns.take(job)
+        order.append(job.visitor)
+    assert order.count("old") == 3
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=40), st.integers(0, 2**32))
+def test_every_job_is_served_once_and_each_visitors_own_in_order(
+    visitors: list[str], seed: int
+) -> None:
+    turns, chance = Turns(), random.Random(seed)
+    jobs = [job_of(visitor) for visitor in visitors]
+    taken: list[Job] = []
+    for job in jobs:
+        turns.add(job)
+        if chance.random() < 0.3:
+            taken.append(next(iter(turns)))
+            turns.take(taken[-1])
+    while (job := next(iter(turns), None)) is not None:
+        turns.take(job)
+        taken.append(job)
+    assert Counter(job.id for job in taken) == Counter(job.id for job in jobs)
+    for visitor in "abcd":
+        own = [job.id for job in taken if job.visitor == visitor]
+        assert own == [job.id for job in jobs if job.visitor == visitor]
+
+
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=8))
+def test_nobody_is_served_twice_before_all_who_wait_were_served_once(counts: list[int]) -> None:
+    turns = Turns()
+    for visitor, count in enumerate(counts):
+        for _ in range(count):
+            turns.add(job_of(str(visitor)))
+    order, left = served(turns), dict(enumerate(counts))
+    while left:
+        this_round, order = order[: len(left)], order[len(left) :]
+        assert sorted(this_round) == sorted(map(str, left))
+        left = {visitor: count - 1 for visitor, count in left.items() if count > 1}
+    assert order == []
+
+
+def test_warm_up_takes_a_turn_and_one_nobody_asked_for_is_last() -> None:
+    turns = Turns()
+    background, asked = Job(TARGET, background=True), Job(TARGET)
+    turns.add_background([background])
+    mine, later = job_of("me"), job_of("me")
+    for job in (mine, later, asked):
+        turns.add(job)
+    assert list(turns) == [mine, asked, later, background]
+
+
+def test_job_that_nobody_could_take_is_next_again() -> None:
+    turns = Turns()
+    first, second, other = job_of("a"), job_of("a"), job_of("b")
+    for job in (first, second, other):
+        turns.add(job)
+    turns.take(first)
+    assert next(iter(turns)) is other
+    turns.add_first(first)
+    assert list(turns) == [first, other, second]
+    assert first in turns
+    turns.drop(first)
+    assert first not in turns
+
+
+def test_pace_is_known_after_the_first_job_and_shared_by_workers() -> None:
+    pace = Pace()
+    assert pace.expected_s(10, 1) is None
+    pace.learn(4.0)
+    assert pace.expected_s(10, 1) == 40.0
+    assert pace.expected_s(10, 2) == 20.0
+    pace.learn(9.0)
+    assert pace.expected_s(1, 1) == 5.0

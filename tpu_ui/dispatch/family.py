@@ -1,0 +1,61 @@
+"""A process and all that it has started, as the kernel lists them. Linux only; reads /proc.
+
+Processes that end while they are looked at are left out.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+STOPPED = "T"  # proc_pid_stat(5): stopped by a signal; "t" is a debugger's
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process. `used_s`: processor time, its ended children's included."""
+
+    pid: int
+    parent: int
+    state: str
+    used_s: float
+
+
+def family(pid: int) -> list[Member]:
+    """`pid` and those below it, parents before children; empty once `pid` is gone."""
+    known = {member.pid: member for path in Path("/proc").glob("[0-9]*") if (member := _read(path))}
+    found = [known[pid]] if pid in known else []
+    for member in found:  # grows while it is read
+        found += [one for one in known.values() if one.parent == member.pid]
+    return found
+
+
+def used_s(pid: int) -> float:
+    """Processor time of the whole family so far."""
+    return sum(member.used_s for member in family(pid))
+
+
+def stopped(pid: int) -> str:
+    """Who of the family is stopped by a signal, in words; empty if nobody is."""
+    names = [_name(member.pid) for member in family(pid) if member.state == STOPPED]
+    return " and ".join(names)
+
+
+def _read(path: Path) -> Member | None:
+    try:
+        _, _, fields = (path / "stat").read_text().rpartition(")")
+    except OSError:
+        return None
+    state, parent, *others = fields.split()
+    ticks = sum(map(int, others[9:13]))  # utime, stime, cutime, cstime
+    return Member(int(path.name), int(parent), state, ticks / TICKS_A_SECOND)
+
+
+def _name(pid: int) -> str:
+    """ "rank 1" of a group, else "the process"."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return "the process"
+    ranks = [one.removeprefix(b"RANK=").decode() for one in variables if one.startswith(b"RANK=")]
+    return f"rank {ranks[0]}" if ranks else "the process"
