@@ -18,11 +18,14 @@ from tests.runtime.conftest import READY_S, Start
 from tests.runtime.sharding import ROOT, Group, ask, drawn, group_of, start_sharded
 from tpu_ui import presets
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.dispatch.watchdog import Patience
 from tpu_ui.errors import WorkerDiedError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Failed
+from tpu_ui.runtime.group import lost_rank
 
 GONE_S = 5.0
+STOPPED_S = 8.0
 CLOSE_S = 10.0
 APP_GONE_S = 15.0
 LOPSIDED = "tests.runtime.lopsided:lopsided_runtime"
@@ -56,7 +59,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Preset:
 @pytest.fixture(scope="module")
 def pair(start: Start, tiny: Preset) -> Iterator[LocalDispatcher]:
     """A model on two ranks. Tests leave it at work."""
-    dispatcher = start_sharded(start, tiny, 2, first_pause_s=0.1)
+    dispatcher = start_sharded(start, tiny, 2, first_pause_s=0.1, patience=Patience.of(STOPPED_S))
     yield dispatcher
     dispatcher.close()
 
@@ -89,15 +92,15 @@ def told(pid: int, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "victim",
+    ("victim", "told"),
     [
-        pytest.param(lambda group: group.ranks[1], id="rank 1"),
-        pytest.param(lambda group: group.ranks[0], id="rank 0"),
-        pytest.param(lambda group: group.torchrun, id="torchrun"),
+        pytest.param(lambda group: group.ranks[1], "lost its rank 1, which was killed by", id="1"),
+        pytest.param(lambda group: group.ranks[0], "lost its rank 0, which was killed by", id="0"),
+        pytest.param(lambda group: group.torchrun, "was killed by", id="torchrun"),
     ],
 )
 def test_killed_process_fails_its_job_and_a_new_group_takes_the_next(
-    pair: LocalDispatcher, tiny: Preset, victim: Callable[[Group], int]
+    pair: LocalDispatcher, tiny: Preset, victim: Callable[[Group], int], told: str
 ) -> None:
     drawn(pair, tiny)
     group = group_of(pair)
@@ -106,10 +109,37 @@ def test_killed_process_fails_its_job_and_a_new_group_takes_the_next(
     ending = ending_of(pair, job, READY_S)
     assert isinstance(ending, Failed)
     assert ending.kind == WorkerDiedError.__name__
+    assert ending.message.startswith(f"The worker process {told} signal 9")
     assert ending.message.endswith("try again.")
     drawn(pair, tiny)
     assert_gone(group)
     assert not set(group_of(pair).pids) & set(group.pids)
+
+
+def test_stopped_rank_fails_its_job_and_a_new_group_takes_the_next(
+    pair: LocalDispatcher, tiny: Preset
+) -> None:
+    drawn(pair, tiny)
+    group = group_of(pair)
+    job = in_mid_job(pair, tiny)
+    os.kill(group.ranks[1], signal.SIGSTOP)  # the one that does not speak
+    ending = ending_of(pair, job, READY_S)
+    assert isinstance(ending, Failed)
+    assert "hung (rank 1 was stopped by a signal) and was ended" in ending.message
+    drawn(pair, tiny)
+    assert_gone(group)
+
+
+@pytest.mark.parametrize(
+    ("codes", "told"),
+    [
+        ({1: -9}, "lost its rank 1, which was killed by signal 9,"),
+        ({0: 70, 2: -6}, "lost its rank 2, which was killed by signal 6,"),
+        ({3: 1}, "lost its rank 3, which ended with exit code 1,"),
+    ],
+)
+def test_lost_rank_is_the_one_that_a_signal_killed(codes: dict[int, int], told: str) -> None:
+    assert lost_rank(codes) == told
 
 
 def test_rank_that_fails_alone_keeps_nobody_waiting(start: Start, tiny: Preset) -> None:
