@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,12 @@ from gradio_client.exceptions import AppError
 from PIL import Image
 
 from tests.conftest import Serve, Served, presets_with
+from tests.dispatch.driving import ask, ending_of, wait_step
 from tpu_ui.metadata import read_png
+from tpu_ui.protocol import Finished
+from tpu_ui.ui.listening import REPEAT_S
+
+SESSIONS = ("greedy", "modest")
 
 
 @pytest.fixture(scope="module")
@@ -263,3 +270,69 @@ def test_a_caller_that_goes_away_does_not_hurt_the_job(server: Served) -> None:
         next(iter(stream))
     server.wait_for(lambda status: status.state == "ready" and status.queue_length == 0)
     assert len(list(server.outputs.rglob("*.png"))) == before + 1
+
+
+def join(served: Served, session: str, prompt: str) -> httpx.Response:
+    """Ask for a picture as Gradio's own clients do, over plain HTTP."""
+    (number,) = [
+        one["id"] for one in httpx.get(f"{served.url}config").json()["dependencies"]
+        if one["api_name"] == "generate"
+    ]  # fmt: skip
+    body = {
+        "data": [prompt, "", *[None] * 6, 1, None, None],
+        "fn_index": number,
+        "session_hash": session,
+    }
+    return httpx.post(f"{served.url}gradio_api/queue/join", json=body).raise_for_status()
+
+
+def listen_until(served: Served, session: str, word: str) -> None:
+    """Follow what a session is told until it holds `word`; then hang up."""
+    url = f"{served.url}gradio_api/queue/data?session_hash={session}"
+    with httpx.stream("GET", url, timeout=30) as stream:
+        assert any(word in line for line in stream.iter_lines())
+
+
+def test_job_whose_caller_has_gone_is_cancelled_when_its_turn_comes(serve: Serve) -> None:
+    with serve() as served:
+        dispatcher = served.dispatcher
+        running = dispatcher.submit(ask(dispatcher, "fake:slow", steps=30))
+        wait_step(dispatcher, running)
+        join(served, "leaving", "never drawn")
+        listen_until(served, "leaving", "queued")
+        kept = dispatcher.submit(ask(dispatcher, "kept"), "a page", kept=True)
+        time.sleep(2 * REPEAT_S + 1)
+        assert dispatcher.tally().cancelled == 0, "before its turn"
+        dispatcher.cancel(running)
+        assert isinstance(ending_of(dispatcher, kept), Finished)
+        assert (dispatcher.tally().cancelled, dispatcher.tally().images) == (2, 1)
+
+
+def test_visitors_take_turns_whatever_the_door(serve: Serve) -> None:
+    with serve() as served:
+        dispatcher = served.dispatcher
+        running = dispatcher.submit(ask(dispatcher, "fake:slow", steps=10))
+        wait_step(dispatcher, running)
+        for number in range(5):
+            join(served, "greedy", f"greedy {number}")
+        served.wait_for(lambda status: status.queue_length == 5)
+        join(served, "modest", "modest")
+        served.wait_for(lambda status: status.queue_length == 6)
+        with ThreadPoolExecutor(2) as listeners:
+            list(listeners.map(partial(listen_until, served, word="process_completed"), SESSIONS))
+        served.wait_for(lambda status: status.state == "ready" and status.queue_length == 0)
+        paths = sorted(served.outputs.rglob("*.png"), key=lambda path: path.stat().st_mtime_ns)
+        drawn = [read_png(path)["prompt"] for path in paths]
+        assert drawn[1:3] == ["greedy 0", "modest"]
+
+
+def test_visitor_with_too_many_waiting_jobs_is_told_and_others_are_not(serve: Serve) -> None:
+    with serve(visitor_limit=2) as served:
+        dispatcher = served.dispatcher
+        running = dispatcher.submit(ask(dispatcher, "fake:slow", steps=30))
+        wait_step(dispatcher, running)
+        for number in range(3):
+            join(served, "greedy", f"greedy {number}")
+        listen_until(served, "greedy", "2 of your jobs wait already; one visitor may have 2.")
+        join(served, "modest", "modest")
+        listen_until(served, "modest", "queued")
