@@ -137,6 +137,7 @@ def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
     try:
         threading.Event().wait()
     finally:
+        dispatcher.close()  # first, so that whoever waits is told
         page.close(verbose=False)
 
 

@@ -5,8 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+import httpx
 
 from tests.launching import ROOT, free_port, running
 
@@ -86,13 +91,52 @@ def test_wrong_variable_is_told() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_sigterm_ends_the_app_and_its_worker(tmp_path: Path) -> None:
-    with running(tmp_path, "--device", "cpu", "--warm", "none") as (process, _):
+def test_sigterm_in_mid_job_ends_the_app_and_its_worker_in_ten_seconds(tmp_path: Path) -> None:
+    with running(tmp_path, "--device", "cpu", "--warm", "none") as (process, url):
+        answers: list[httpx.Response] = []
+        body = {"prompt": "a hill", "n": 4, "steps": 30}
+
+        def ask() -> None:
+            with suppress(httpx.TransportError):
+                answers.append(httpx.post(f"{url}/v1/images/generations", json=body, timeout=60))
+
+        caller = threading.Thread(target=ask)
+        caller.start()
+        log = tmp_path / "cache" / "logs" / "worker-0.log"
+        wait_until(lambda: log.exists() and "WarmUp begins" in log.read_text())
         children = children_of(process.pid)
         assert children
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=10) == 0
         assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+        caller.join(10)
+        assert all("was cancelled" in answer.text for answer in answers)
+    assert list((tmp_path / "outputs").rglob("*.tmp")) == []
+
+
+def test_temporary_files_are_gone_with_the_app(tmp_path: Path) -> None:
+    parent = tmp_path / "temporary"
+    left = parent / "tpu-ui-page-999999999-killed"
+    left.mkdir(parents=True)
+    environment = {**os.environ, "GRADIO_TEMP_DIR": str(parent)}
+    script = (
+        "import app; from pathlib import Path\n"
+        "with app.temporary_folder() as own:\n"
+        " (own / 'a.png').touch()\n"
+        " print(own.parent, list(own.parent.iterdir()) == [own])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.split() == [str(parent), "True"], done.stderr
+    assert list(parent.iterdir()) == []
+
+
+def wait_until(claim: Callable[[], bool], timeout_s: float = 60) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not claim():
+        assert time.monotonic() < deadline_s, "did not come about"
+        time.sleep(0.05)
 
 
 def children_of(pid: int) -> list[int]:

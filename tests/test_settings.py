@@ -109,3 +109,51 @@ def test_wrong_command_line_ends_with_status_2(
         read(arguments, {})
     assert caught.value.code == 2
     assert arguments[0] in capsys.readouterr().err
+
+
+def test_limits_have_defaults_that_keep_a_disk_from_filling() -> None:
+    chosen = read([], {})
+    assert (chosen.queue, chosen.queue_per_visitor, chosen.patience_s) == (100, 20, 120.0)
+    assert (chosen.keep_images, chosen.keep_gb, chosen.keep_days) == (10_000, 20.0, 0)
+    assert not chosen.log_prompts
+
+
+def test_pictures_of_strangers_are_kept_for_a_month_unless_told_otherwise() -> None:
+    assert read(["--share"], {}).keep_days == 30
+    assert read([], {"SPACE_ID": "me/space"}).keep_days == 30
+    assert read(["--share", "--keep-days", "0"], {}).keep_days == 0
+    assert read(["--keep-days", "0.5"], {}).keep_days == 0.5
+
+
+def test_limits_have_variables() -> None:
+    environment = {
+        "TPU_UI_QUEUE": "7",
+        "TPU_UI_QUEUE_PER_VISITOR": "3",
+        "TPU_UI_PATIENCE": "600",
+        "TPU_UI_KEEP_IMAGES": "0",
+        "TPU_UI_KEEP_GB": "1.5",
+        "TPU_UI_KEEP_DAYS": "2",
+        "TPU_UI_LOG_PROMPTS": "yes",
+    }
+    chosen = read([], environment)
+    assert (chosen.queue, chosen.queue_per_visitor, chosen.patience_s) == (7, 3, 600.0)
+    assert (chosen.keep_images, chosen.keep_gb, chosen.keep_days) == (0, 1.5, 2.0)
+    assert chosen.log_prompts
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--queue", "0"],
+        ["--queue-per-visitor", "-1"],
+        ["--patience", "4"],
+        ["--patience", "nan"],
+        ["--keep-images", "1.5"],
+        ["--keep-gb", "-1"],
+        ["--keep-days", "inf"],
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        read(arguments, {})
+    assert caught.value.code == 2

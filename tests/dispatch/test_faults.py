@@ -1,0 +1,159 @@
+"""Claims about a machine that fails: disks, folders, clock. Each costs its own job, and no more."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.dispatch.driving import (
+    COMPILED,
+    SQUARE,
+    ask,
+    ending_of,
+    make_preset,
+    saved_by,
+    state_of,
+    wait_for,
+    wait_ready,
+)
+from tpu_ui.dispatch import outputs
+from tpu_ui.dispatch.choices import FILE_NAME as CHOICES
+from tpu_ui.dispatch.costs import FILE_NAME as COSTS
+from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.protocol import Failed, Finished
+from tpu_ui.shapes import ProgramState, Strategy
+
+Start = Callable[..., LocalDispatcher]
+STRATEGIES = ("resident", "staged", "offload")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, of 256 KB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("only root may mount a disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """A file that leaves no byte."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    assert shutil.disk_usage(disk).free == 0
+    return filler
+
+
+def test_full_disk_fails_the_job_says_so_and_the_next_runs_when_there_is_room(
+    start: Start, small_disk: Path
+) -> None:
+    dispatcher = start(outputs=small_disk / "outputs")
+    wait_ready(dispatcher)
+    filler = fill(small_disk)
+    failed = ending_of(dispatcher, dispatcher.submit(ask(dispatcher)))
+    assert isinstance(failed, Failed)
+    assert failed.message == (
+        "The picture could not be written into the outputs folder: No space left on device."
+    )
+    assert dispatcher.status().state == "ready"
+    filler.unlink()
+    assert len(saved_by(dispatcher, dispatcher.submit(ask(dispatcher)))) == 1
+    assert list(small_disk.rglob("*.tmp")) == []
+
+
+def test_full_cache_disk_costs_what_would_be_kept_and_no_picture(
+    start: Start, small_disk: Path
+) -> None:
+    fill(small_disk)
+    presets = {"demo": make_preset(small_disk.parent, strategies=STRATEGIES)}
+    dispatcher = start(cache=small_disk, presets=presets)
+    wait_ready(dispatcher)
+    dispatcher.set_strategy("demo", Strategy.STAGED)
+    assert isinstance(ending_of(dispatcher, dispatcher.submit(ask(dispatcher))), Finished)
+    wait_for(dispatcher, lambda status: status.placement.strategy is Strategy.STAGED)
+    assert not any((small_disk / name).exists() for name in (COSTS, CHOICES))
+
+
+def test_outputs_folder_that_has_gone_is_made_again(start: Start, tmp_path: Path) -> None:
+    dispatcher = start()
+    wait_ready(dispatcher)
+    for _ in range(2):
+        (saved,) = saved_by(dispatcher, dispatcher.submit(ask(dispatcher)))
+        assert saved.path.is_file()
+        shutil.rmtree(tmp_path / "outputs")
+
+
+def test_clock_that_is_set_back_loses_no_picture_and_lengthens_no_wait(
+    ready: LocalDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:
+            return datetime.now() - timedelta(days=400)
+
+    (before,) = saved_by(ready, ready.submit(ask(ready)))
+    monkeypatch.setattr(outputs, "datetime", Earlier)
+    (after,) = saved_by(ready, ready.submit(ask(ready)))
+    assert before.path.parent != after.path.parent
+    assert before.path.is_file()
+    assert after.path.is_file()
+    assert 0 <= after.info.timings_s.queue <= after.info.timings_s.total < 10
+
+
+def test_restart_keeps_the_pictures_and_what_the_owner_chose(start: Start, tmp_path: Path) -> None:
+    presets = {"demo": make_preset(tmp_path, strategies=STRATEGIES)}
+    first = start(presets=presets)
+    wait_ready(first)
+    first.set_strategy("demo", Strategy.OFFLOAD)
+    (saved,) = saved_by(first, first.submit(ask(first)))
+    first.close()
+    second = start(presets=presets)
+    status = wait_ready(second)
+    assert status.strategy is status.placement.strategy is Strategy.OFFLOAD
+    assert state_of(status) is ProgramState.READY
+    assert saved.path.is_file()
+    second.set_strategy("demo", None)
+    second.close()
+    assert start(presets=presets).status().strategy is None
+
+
+def test_strategy_of_the_command_line_stands_above_one_that_was_kept(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    kept = {"strategies": {"demo": "offload"}}
+    (tmp_path / "cache" / CHOICES).write_text(json.dumps(kept))
+    presets = {"demo": make_preset(tmp_path, strategies=STRATEGIES)}
+    dispatcher = start(presets=presets, strategy=Strategy.STAGED)
+    assert dispatcher.status().strategy is Strategy.STAGED
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"strategies": {"demo": "tiled"}}', "\0", '{"a": 1}'])
+def test_damaged_choices_cost_a_warning(
+    start: Start, tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / CHOICES).write_text(text)
+    dispatcher = start(warm="none")
+    assert dispatcher.status().strategy is None
+    assert "left out" in caplog.text
+
+
+def test_kept_strategy_that_the_model_offers_no_more_is_left_out(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / CHOICES).write_text('{"strategies": {"demo": "sharded"}}')
+    dispatcher = start()
+    assert wait_ready(dispatcher).strategy is None
+    assert isinstance(ending_of(dispatcher, dispatcher.warm_up("demo", COMPILED, SQUARE)), Finished)
