@@ -72,6 +72,7 @@ class _Call:
     form: Form
     wants_url: bool
     root_url: str
+    user: str = ""
     job: str = ""
     saved: list[ImageSaved] = field(default_factory=list)
 
@@ -145,7 +146,9 @@ class _Images:
             **{name: body.get(name) for name in OURS},
         )
         root_url = get_root_url(request, PATH, None)
-        return _Call(form, self._wants_url(body.get("response_format")), root_url)
+        wants_url = self._wants_url(body.get("response_format"))
+        # For whoever asks on behalf of many: each of them has a turn of her own.
+        return _Call(form, wants_url, root_url, str(body.get("user") or ""))
 
     def _wants_url(self, wanted: object) -> bool:
         """Behind a login a URL would need a visit of the login page first."""
@@ -162,7 +165,7 @@ class _Images:
         """To the job's end. A caller who has gone takes the job along: nobody is left for it."""
         self._limiter = self._limiter or CapacityLimiter(JOB_LISTENERS)
         asked = to_request(self._dispatcher, call.form)
-        call.job = self._dispatcher.submit(asked, address_of(request))
+        call.job = self._dispatcher.submit(asked, f"{address_of(request)} {call.user}")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_when_gone, request, lambda: self._dispatcher.cancel(call.job))
             ending = await to_thread.run_sync(self._follow, call, limiter=self._limiter)
