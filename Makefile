@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: run test check chromium clean
+.PHONY: run test check chromium lock audit clean
 
 run: $(VENV)/run.done
 	$(BIN)/python app.py $(ARGS)
@@ -35,6 +35,20 @@ $(VENV)/run.done: requirements.txt | $(VENV)/bin/python
 $(VENV)/dev.done: requirements-dev.txt requirements.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet -r requirements-dev.txt
 	touch $@ $(VENV)/run.done
+
+# Every package with the hashes of its files on PyPI, in the versions that are installed here.
+lock: $(VENV)/dev.done
+	$(BIN)/pip install --quiet uv==0.13.9
+	$(BIN)/pip freeze | grep == | grep -v + > $(VENV)/tried.txt
+	$(BIN)/uv pip compile --no-config --quiet --generate-hashes --no-annotate \
+	  --python-version 3.11 --python-platform x86_64-manylinux_2_31 \
+	  --custom-compile-command "make lock" --constraints $(VENV)/tried.txt \
+	  --output-file requirements.lock requirements.txt
+
+# Known faults of these packages. Needs a network that reaches PyPI's advisories.
+audit: $(VENV)/dev.done
+	$(BIN)/pip install --quiet pip-audit==2.10.1
+	$(BIN)/pip-audit --requirement requirements.lock --disable-pip --require-hashes
 
 clean:
 	rm -rf $(VENV) outputs cache

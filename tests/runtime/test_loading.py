@@ -228,6 +228,22 @@ def test_flaw_of_a_folder_is_told_with_the_file_and_the_remedy(
     assert "\n" not in message
 
 
+def test_code_that_lies_beside_the_weights_is_never_run(
+    tiny_sd3: Preset, tmp_path: Path, cpu: OpenDevice
+) -> None:
+    folder, ran = tmp_path / "tiny-sd3", tmp_path / "it ran"
+    shutil.copytree(tiny_sd3.source, folder)
+    theirs = dict.fromkeys(("AutoModel", "AutoTokenizer", "AutoConfig"), "theirs.Theirs")
+    for config in [*folder.rglob("*config.json"), folder / "model_index.json"]:
+        told = json.loads(config.read_text())
+        config.write_text(json.dumps({**told, "auto_map": theirs, "custom_pipeline": "theirs"}))
+        code = f"open({str(ran)!r}, 'w')\nclass Theirs: pass\n"
+        (config.parent / "theirs.py").write_text(code)
+        (config.parent / "pipeline.py").write_text(code)
+    assert len(loaded(tiny_sd3.model_copy(update={"folder": tmp_path}), cpu)) == 7
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
