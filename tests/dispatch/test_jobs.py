@@ -85,3 +85,30 @@ def test_warm_up_of_several_workers_ends_as_its_worst_part() -> None:
     assert worst([Finished("j"), failed, Cancelled("j")]) is failed
     assert worst([Finished("j"), Cancelled("j")]) == Cancelled("j")
     assert worst([Finished("j"), Finished("j")]) == Finished("j")
+
+
+def test_last_update_comes_again_while_nothing_happens() -> None:
+    job = Job(TARGET)
+    job.record(Queued(job.id, 3))
+    heard = job.follow(repeat_s=0.1)
+    assert [next(heard) for _ in range(3)] == [Queued(job.id, 3)] * 3
+    job.record(Finished(job.id))
+    assert next(heard) == Finished(job.id)
+    assert list(heard) == []
+
+
+def test_job_is_abandoned_when_its_last_listener_has_gone_unless_its_images_are_kept() -> None:
+    for kept in (False, True):
+        job = Job(TARGET, kept=kept)
+        job.record(Queued(job.id, 0))
+        assert not job.abandoned, "nobody has listened yet"
+        listeners = [job.follow(), job.follow()]
+        for listener in listeners:
+            next(listener)
+        listeners[0].close()  # type: ignore[attr-defined]
+        assert not job.abandoned
+        listeners[1].close()  # type: ignore[attr-defined]
+        assert job.abandoned is not kept
+        again = job.follow()
+        next(again)
+        assert not job.abandoned, "somebody came back"
