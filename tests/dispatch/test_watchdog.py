@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.dispatch.driving import COMPILED, SQUARE, make_preset
 from tpu_ui.dispatch import family
-from tpu_ui.dispatch.watchdog import Patience, Pid, Watch, Watchdog
+from tpu_ui.dispatch.watchdog import IDLE_SHARE, Patience, Pid, Watch, Watchdog
 from tpu_ui.protocol import Counted, Event, Generate, Load, Loading, Stepped, Warming, WarmUp
 from tpu_ui.request import validate
 from tpu_ui.shapes import Device
@@ -34,7 +35,7 @@ class Scene:
     ) -> None:
         self.now_s, self.used_s, self.busy, self.stopped = 1000.0, 0.0, busy, ""
         processes = Pid(0)
-        processes.used_s = lambda: self.used_s
+        processes.effort_s = lambda: self.used_s
         processes.stopped = lambda: self.stopped
         self.watch = Watch(
             PATIENCE, processes, command, self.now_s, programs=4, slowest_s=slowest_s
@@ -155,7 +156,8 @@ def test_family_is_counted_with_its_children_and_its_stopped_are_named() -> None
         try:
             while not (members := family.family(parent.pid)[1:]) or members[0].used_s < 0.1:
                 pass
-            assert family.used_s(parent.pid) >= 0.1
+            assert family.effort_s(parent.pid) >= 0.1
+            assert members[0].moved_bytes > 0
             assert family.stopped(parent.pid) == ""
             os.kill(members[0].pid, signal.SIGSTOP)
             while not family.stopped(parent.pid):
@@ -164,3 +166,18 @@ def test_family_is_counted_with_its_children_and_its_stopped_are_named() -> None
         finally:
             os.killpg(parent.pid, signal.SIGKILL)
     assert family.family(parent.pid) == []
+
+
+def test_process_that_only_moves_bytes_is_at_work() -> None:
+    script = "import sys, time\nwhile True: sys.stdout.write('a' * 100_000); time.sleep(0.05)"
+    command = [sys.executable, "-uc", script]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as writer:
+        try:
+            while not family.family(writer.pid):
+                pass
+            before_s, began_s = family.effort_s(writer.pid), time.monotonic()
+            time.sleep(1)
+            done_s = family.effort_s(writer.pid) - before_s
+            assert done_s > 5 * IDLE_SHARE * (time.monotonic() - began_s)
+        finally:
+            writer.kill()

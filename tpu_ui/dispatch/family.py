@@ -13,12 +13,14 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process. `used_s`: processor time, its ended children's included."""
+    """One process. `used_s`: processor time, its ended children's included. `moved_bytes`: read
+    from and written to files and pipes."""
 
     pid: int
     parent: int
     state: str
     used_s: float
+    moved_bytes: int
 
 
 def family(pid: int) -> list[Member]:
@@ -30,9 +32,10 @@ def family(pid: int) -> list[Member]:
     return found
 
 
-def used_s(pid: int) -> float:
-    """Processor time of the whole family so far."""
-    return sum(member.used_s for member in family(pid))
+def effort_s(pid: int) -> float:
+    """What the whole family has done so far: its processor time, and a second for each MB that it
+    has read or written: a download waits most of the time, and is at work all the same."""
+    return sum(member.used_s + member.moved_bytes / 1e6 for member in family(pid))
 
 
 def stopped(pid: int) -> str:
@@ -48,7 +51,16 @@ def _read(path: Path) -> Member | None:
         return None
     state, parent, *others = fields.split()
     ticks = sum(map(int, others[9:13]))  # utime, stime, cutime, cstime
-    return Member(int(path.name), int(parent), state, ticks / TICKS_A_SECOND)
+    return Member(int(path.name), int(parent), state, ticks / TICKS_A_SECOND, _moved_bytes(path))
+
+
+def _moved_bytes(path: Path) -> int:
+    try:
+        lines = (path / "io").read_text().splitlines()
+    except OSError:  # gone, or another user's
+        return 0
+    counts = dict(line.split(": ") for line in lines)
+    return int(counts["rchar"]) + int(counts["wchar"])
 
 
 def _name(pid: int) -> str:

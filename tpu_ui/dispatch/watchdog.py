@@ -33,7 +33,7 @@ from tpu_ui.protocol import (
     WarmUp,
 )
 
-IDLE_SHARE = 0.05  # of one core: a compiler uses more, threads that wait use less
+IDLE_SHARE = 0.05  # of one core, or MB a second: work is more, waiting less
 AWAKE_S = 1.0  # a longer time between two looks was not spent listening
 SCAN_S = 2.0  # between two looks at the processes
 
@@ -74,38 +74,38 @@ class Pid:
     """The processes that are watched. Tests put others in its place."""
 
     pid: int
-    used_s: Callable[[], float] = field(init=False)
+    effort_s: Callable[[], float] = field(init=False)
     stopped: Callable[[], str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.used_s = lambda: family.used_s(self.pid)
+        self.effort_s = lambda: family.effort_s(self.pid)
         self.stopped = lambda: family.stopped(self.pid)
 
 
 class _Quiet:
-    """For how long something has not happened, and whether the processor was idle meanwhile."""
+    """For how long something has not happened, and whether nothing was done meanwhile."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._mark: tuple[float, float] | None = None  # a moment, processor time used until then
+        self._mark: tuple[float, float] | None = None  # a moment, what was done until then
 
     def end(self) -> None:
         self.seconds, self._mark = 0.0, None
 
-    def idle(self, limit_s: float, used_s: Callable[[], float]) -> bool:
-        """Whether it has lasted that long, and the processor was idle for the latter half."""
+    def idle(self, limit_s: float, effort_s: Callable[[], float]) -> bool:
+        """Whether it has lasted that long, and nothing was done in the latter half."""
         if self.seconds < limit_s / 2:
             return False
         if self._mark is None:
-            self._mark = (self.seconds, used_s())
+            self._mark = (self.seconds, effort_s())
             return False
-        began_s, used_before_s = self._mark
+        began_s, done_before_s = self._mark
         watched_s = self.seconds - began_s
         if self.seconds < limit_s or watched_s < limit_s / 2:
             return False
-        used_now_s = used_s()
-        self._mark = (self.seconds, used_now_s)
-        return used_now_s - used_before_s < IDLE_SHARE * watched_s
+        done_s = effort_s()
+        self._mark = (self.seconds, done_s)
+        return done_s - done_before_s < IDLE_SHARE * watched_s
 
 
 class Watch:
@@ -169,7 +169,7 @@ class Watch:
 
     def _silence(self) -> str | None:
         limit_s = self._patience.silence_s
-        if self._silent.idle(limit_s, self._processes.used_s):
+        if self._silent.idle(limit_s, self._processes.effort_s):
             return f"no sign of life for {limit_s:g} s"
         return None
 
@@ -183,7 +183,7 @@ class Watch:
                 return None
             before = f"; the slowest before took {self.slowest_s:.1f} s" if self.slowest_s else ""
             return f"a step took more than {limit_s:.0f} s{before}"
-        if self._still.idle(patience.still_s, self._processes.used_s):
+        if self._still.idle(patience.still_s, self._processes.effort_s):
             what = "loaded" if isinstance(self.command, Load) else "compiled"
             return f"it {what} nothing for {patience.still_s:g} s"
         if isinstance(self.command, Load):
