@@ -28,7 +28,7 @@ class Encoded:
 class StepDone:
     """Denoising step `step` (from 1) is done. Quick steps go by without one.
 
-    `preview`: what the picture looks like by now, a small WebP; mostly empty.
+    `preview`: what the picture looks like by now, a small JPEG; mostly empty.
     """
 
     step: int
