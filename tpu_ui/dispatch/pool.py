@@ -218,11 +218,10 @@ class Pool:
                 self._settle(state)
             self._end(state, job, ending)
 
-    def came_up(self, state: WorkerState, seconds: float) -> None:
-        """The model is loaded, which took so long: plan the warm-ups that come before any job."""
+    def came_up(self, state: WorkerState) -> None:
+        """The model is loaded: plan the warm-ups that come before any job."""
         with self.lock:
             state.loaded = True
-            self.waits.loaded(state.preset.name, seconds)
             state.phase, state.detail = "ready", "Ready."
             fresh = [job for target in self._to_warm(state) if (job := self._plan(state, target))]
             self._queue[:0] = fresh
