@@ -112,6 +112,7 @@ class Stepped:
     """Step `step` (from 1) of `steps` of image `image` (from 1) of `count` is done.
 
     Step 0 means that the text is encoded and denoising begins. `left_s` is for this image.
+    `preview`: what it looks like by now, a JPEG file of a few kB; empty where there is none.
     """
 
     job: str
@@ -120,6 +121,7 @@ class Stepped:
     step: int
     steps: int
     left_s: float | None
+    preview: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
