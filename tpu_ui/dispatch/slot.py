@@ -33,6 +33,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Progress,
     Started,
     Stepped,
@@ -121,7 +122,7 @@ class Slot(threading.Thread):
         assert process is not None
         try:
             while (event := process.receive(0)) is not None:
-                if isinstance(event, Counted):
+                if isinstance(event, Counted | Memory):
                     self._count(event)
         except WorkerEnded as ended:
             return ended.how
@@ -234,7 +235,7 @@ class Slot(threading.Thread):
         target = job.target
         if target in self._state.warmed:
             return Finished(job.id)
-        if job.request is not None and self._pool.options.locked:
+        if job.request is not None and self._pool.locked:
             return Failed(job.id, LockedError.__name__, self._pool.not_ready(target))
         if target.model != self._state.preset.name:
             ending = self._switch(job)
@@ -304,7 +305,7 @@ class Slot(threading.Thread):
             match event:
                 case None | Started():
                     continue
-                case Counted():
+                case Counted() | Memory():
                     self._count(event)
                 case ImageMade():
                     if spoiled is None and (spoiled := self._save(job, event, queue_s)):
@@ -330,8 +331,11 @@ class Slot(threading.Thread):
         job.record(saved)
         return None
 
-    def _count(self, counted: Counted) -> None:
+    def _count(self, counted: Counted | Memory) -> None:
         with self._pool.lock:
+            if isinstance(counted, Memory):
+                self._state.memory = counted
+                return
             self._state.programs_compiled = counted.programs_compiled
             grown = counted.since_ready - self._state.since_ready
             self._state.since_ready = counted.since_ready

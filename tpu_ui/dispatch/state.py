@@ -6,11 +6,11 @@ from typing import Literal
 
 from tpu_ui import errors
 from tpu_ui.dispatch.costs import Cost, RunsOn
-from tpu_ui.dispatch.interface import SizeStatus
+from tpu_ui.dispatch.interface import SizeStatus, WorkerReport
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import Failed, Loading, Started, Warming
+from tpu_ui.protocol import Failed, Loading, Memory, Started, Warming
 from tpu_ui.shapes import ImageSize, ProgramState, amount
 from tpu_ui.strategy import RESIDENT, Placement
 
@@ -52,6 +52,7 @@ class WorkerState:
     since_ready: int = 0
     failure: Failed | None = None
     restart_asked: bool = False
+    memory: Memory | None = None
 
     @property
     def runs_on(self) -> RunsOn | None:
@@ -60,12 +61,24 @@ class WorkerState:
             return None
         return RunsOn(self.started.device, self.started.chip, self.placement.strategy)
 
+    def report(self) -> WorkerReport:
+        """What its owner may want to know."""
+        return WorkerReport(
+            index=self.index,
+            pid=self.pid,
+            state=self.phase,
+            chip=self.started.chip if self.started else "",
+            versions=self.started.versions if self.started else (),
+            memory=self.memory,
+            programs_compiled=self.programs_compiled,
+        )
+
     def lose_process(self) -> None:
         """The process is gone, and with it all that was loaded and warm."""
         self.wanted.update(dict.fromkeys(self.warmed))
         self.warmed.clear()
         self.loaded = self.settled = False
-        self.pid = None
+        self.pid = self.memory = None
         self.warming = None
         self.programs_compiled = self.since_ready = 0
         self.phase, self.detail = "loading", "Starting a new worker."
