@@ -130,26 +130,30 @@ def _wire_jobs(
     buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
     results = [pictures.pictures, pictures.result, session.made, session.past]
     shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
-    jobs: tuple[tuple[list[Any], Any, list[Component]], ...] = (
-        ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings)),
+    jobs: tuple[tuple[list[Any], Any, list[Component], str | None], ...] = (
+        ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings), None),
         (
             [settings.warm_up.click],
             handlers.warm_up,
             [settings.model, settings.mode, settings.size],
+            None,
         ),
         (
             [warm_ups.warm_up.click],
             handlers.warm_up,
             [settings.model, settings.mode, warm_ups.cold_size],
+            None,
         ),
-        ([page.load], handlers.resume, [yours.kept]),
+        # The page may be loaded before its component has read what is kept.
+        ([page.load], handlers.resume, [yours.kept], "() => readKept()"),
     )
-    for triggers, handler, inputs in jobs:
+    for triggers, handler, inputs, script in jobs:
         job = gr.on(
             triggers,
             handler,
             inputs,
             [session.job, yours.kept, ask.progress, *results, *buttons],
+            js=script,
             preprocess=False,
             show_progress="hidden",
             concurrency_id=JOB_CONCURRENCY_ID,
@@ -214,7 +218,7 @@ def _wire_history(
     shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
     shown = [pictures.pictures, pictures.result, session.made, session.past]
     yours.pictures.select(history.show, yours.kept, shown, **_SPEAKING)
-    yours.kept.elsewhere(history.remember, yours.kept, shelf, **_QUIET)
+    yours.kept.elsewhere(history.follow, yours.kept, shelf, **_QUIET)
     limited = _limited(settings)
     form = [ask.prompt, settings.model, settings.mode, settings.size]
     filled = [session.visited, *form, *limited, settings.random_seed, settings.seed]

@@ -65,14 +65,11 @@ class History:
     def remember(self, stored: object) -> tuple[Changed, ...]:
         """With the pictures that the browser's job has made by now; those that are gone go."""
         kept = Kept.read(stored)
-        names = list(dict.fromkeys([*self._made(kept.job), *kept.pictures]))
-        there = [name for name in names if self._path(name).is_file()][:KEPT_PICTURES]
-        new = [name for name in there if name not in kept.pictures]
-        gone = [name for name in kept.pictures if name not in there]
-        thumbnails = [_thumbnail(self._path(name)) for name in there]
-        some = gr.update(interactive=bool(there))
-        told = change(kept.job, new, gone) if new or gone else gr.skip()
-        return told, gr.update(value=thumbnails, selected_index=None), some, some
+        return self._shelf(kept, [one for one in self._made(kept.job) if one not in kept.pictures])
+
+    def follow(self, stored: object) -> tuple[Changed, ...]:
+        """What another tab has changed, shown in this one."""
+        return self._shelf(Kept.read(stored), [])
 
     def show(self, stored: object, event: gr.SelectData) -> tuple[Changed, ...]:
         """A kept picture in the place of the new ones, with what made it."""
@@ -109,6 +106,15 @@ class History:
             none,
             none,
         )
+
+    def _shelf(self, kept: Kept, new: list[str]) -> tuple[Changed, ...]:
+        names = [*new, *kept.pictures]
+        there = [name for name in names if self._path(name).is_file()][:KEPT_PICTURES]
+        gone = [name for name in kept.pictures if name not in there]
+        told = change(kept.job, new, gone) if new or gone else gr.skip()
+        thumbnails = [_thumbnail(self._path(name)) for name in there]
+        some = gr.update(interactive=bool(there))
+        return told, gr.update(value=thumbnails, selected_index=None), some, some
 
     def _made(self, job: str) -> list[str]:
         try:

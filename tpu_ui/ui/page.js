@@ -62,32 +62,35 @@ function pickSize(element, props, watch, picked) {
 
 // What this browser keeps: the names of its pictures, newest first, for all its tabs; and the job
 // that each tab waits for. The server says what to add and what to drop; it is told the whole.
+const KEPT = "tpu-ui";
+
+function readKept() {
+  try {
+    const stored = JSON.parse(localStorage.getItem(KEPT)) ?? {};
+    const pictures = Array.isArray(stored.pictures) ? stored.pictures : [];
+    return { job: sessionStorage.getItem(KEPT) ?? stored.job ?? "", pictures };
+  } catch {
+    return { job: "", pictures: [] };
+  }
+}
+
 function keepPictures(props, watch, changedElsewhere) {
-  const KEY = "tpu-ui";
-  const read = () => {
-    try {
-      const stored = JSON.parse(localStorage.getItem(KEY)) ?? {};
-      const pictures = Array.isArray(stored.pictures) ? stored.pictures : [];
-      return { job: sessionStorage.getItem(KEY) ?? stored.job ?? "", pictures };
-    } catch {
-      return { job: "", pictures: [] };
-    }
-  };
   watch("value", () => {
     const { job, add, drop } = props.value ?? {};
     if (!add) return;
-    const before = read().pictures; // anew: another tab may have written since
+    const before = readKept().pictures; // anew: another tab may have written since
     const kept = before.filter((name) => !drop.includes(name) && !add.includes(name));
     const pictures = [...add, ...kept].slice(0, props.most);
-    sessionStorage.setItem(KEY, job);
-    localStorage.setItem(KEY, JSON.stringify({ job, pictures }));
+    sessionStorage.setItem(KEPT, job);
+    localStorage.setItem(KEPT, JSON.stringify({ job, pictures }));
     props.value = { job, pictures };
   });
   addEventListener("storage", (event) => {
-    if (event.key !== KEY && event.key !== null) return;
+    if (event.key !== KEPT && event.key !== null) return;
     const before = JSON.stringify(props.value?.pictures);
-    props.value = read();
+    if (!readKept().pictures.length) sessionStorage.removeItem(KEPT); // forgotten, the job's too
+    props.value = readKept();
     if (JSON.stringify(props.value.pictures) !== before) changedElsewhere();
   });
-  props.value = read();
+  props.value = readKept();
 }
