@@ -13,7 +13,12 @@ from tpu_ui.dispatch.costs import Cost
 from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
-from tpu_ui.dispatch.state import WorkerState, loading_message, worker_survives
+from tpu_ui.dispatch.state import (
+    WorkerState,
+    loading_message,
+    warming_message,
+    worker_survives,
+)
 from tpu_ui.errors import (
     BrokenImageError,
     InvalidRequestError,
@@ -350,9 +355,7 @@ class Slot(threading.Thread):
                 with self._pool.lock:
                     self._state.warming = (job.target, event)
                     self._state.phase = "warming"
-                    stage = f": {event.stage}" if event.stage else ""
-                    what = f"Compiling {event.size} in {event.mode} mode{stage}"
-                    self._state.detail = f"{what}, {event.elapsed_s:.0f} s so far."
+                    self._state.detail = warming_message(event)
             case Warmed():
                 self._warmed(job.target, Cost(event.elapsed_s, event.programs_compiled))
             case Stepped():

@@ -115,6 +115,15 @@ def loading_message(event: Loading, title: str = "") -> str:
     return f"Loading {title}: {place}, {done}" if title else f"Loading {place}: {done}"
 
 
+def warming_message(event: Warming) -> str:
+    """ "Compiling 320x192 in compiled mode: 41 programs, 12 s of about 30 s (step 1 of 2)." """
+    count = f"{event.programs_compiled} program{'' if event.programs_compiled == 1 else 's'}"
+    of = "so far" if event.expected_s is None else f"of about {event.expected_s:.0f} s"
+    stage = f" ({event.stage})" if event.stage else ""
+    what = f"Compiling {event.size} in {event.mode} mode"
+    return f"{what}: {count}, {event.elapsed_s:.0f} s {of}{stage}."
+
+
 def phase_of(states: list[WorkerState]) -> tuple[Phase, str]:
     """What all workers together are at, and a sentence about it."""
     first = min(states, key=lambda state: PHASES.index(state.phase))

@@ -31,6 +31,7 @@ def _card(size: ImageSize, programs: SizeStatus, locked: bool, longest_px: int) 
     why_not = "" if ready or programs.unfit or not locked else LOCKED
     shut = bool(programs.unfit or why_not)
     text = size_text(programs)
+    lock = ", locked" if why_not and programs.state is not ProgramState.COMPILING else ""
     hint = html.escape(" ".join(filter(None, [f"{size}: {text}.", why_not])))
     done = 0.0
     if programs.state is ProgramState.COMPILING and programs.expected_s:
@@ -47,7 +48,7 @@ def _card(size: ImageSize, programs: SizeStatus, locked: bool, longest_px: int) 
         f'<input type="radio" name="tpu-size" value="{size}"{" disabled" if shut else ""}>'
         f'<span class="tpu-shape" aria-hidden="true"><i style="width:{width_px}px;'
         f'height:{height_px}px"></i></span>'
-        f" <b>{size}</b> <span>{html.escape(text)}{', locked' if why_not else ''}</span>"
+        f" <b>{size}</b> <span>{html.escape(text)}{lock}</span>"
         f'<i class="tpu-bar" data-known="{known}"><i style="width:{done * 100:.0f}%"></i></i>'
         "</label></li>"
     )
