@@ -147,6 +147,19 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What this worker holds and what is left: of its chip, if the chip tells.
+
+    Else `of_chip` is False: what its process holds of the host's memory, and what the host has
+    left. Of a group of ranks it is the first one's.
+    """
+
+    in_use_bytes: int
+    free_bytes: int
+    of_chip: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     job: str
 
@@ -171,4 +184,4 @@ class Failed:
 Ending = Finished | Failed | Cancelled
 Progress = Loading | Warming | Warmed | Stepped | ImageMade
 JobEvent = Progress | Ending
-Event = Started | Counted | JobEvent
+Event = Started | Counted | Memory | JobEvent

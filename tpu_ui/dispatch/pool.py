@@ -33,6 +33,7 @@ class Pool:
 
     def __init__(self, options: Options, costs: Costs) -> None:
         self.options = options
+        self.locked = options.locked
         self.costs = costs
         self.waits = Waits(costs, options.preset)
         self.jobs = JobBook()
@@ -64,7 +65,7 @@ class Pool:
             self._refuse_if_closing()
             self._refuse_if_failed(target)
             ready = is_ready(target, self.states)
-            if self.options.locked and not ready:
+            if self.locked and not ready:
                 raise LockedError(self.not_ready(target))
             self.placement(self.options.preset(target.model))
             waiting = sum(1 for queued in self._queue if queued.request)
@@ -150,7 +151,7 @@ class Pool:
                 mode=limits.default_mode,
                 state=phase,
                 detail=detail,
-                locked=self.options.locked,
+                locked=self.locked,
                 sizes={
                     mode: {
                         size: self._size_status(Target(preset.name, mode, size))
@@ -306,7 +307,7 @@ class Pool:
         failures = [state.failure for state in self.states if state.failure]
         if len(failures) < len(self.states):
             return
-        if self.options.locked or target.model == self.states[0].preset.name:
+        if self.locked or target.model == self.states[0].preset.name:
             raise refusal(failures[0])
         for state in self.states:  # the failure was another model's
             self._ask_restart(state, target.model)

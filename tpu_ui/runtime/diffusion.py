@@ -26,6 +26,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -123,6 +124,9 @@ class DiffusionRuntime:
 
     def programs_compiled(self) -> int:
         return self._device.programs_compiled()
+
+    def memory(self) -> Memory:
+        return self._device.memory()
 
     def program_names(self, after: int) -> tuple[str, ...]:
         return self._device.program_names(after)

@@ -40,6 +40,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -51,6 +52,7 @@ from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT
 
 CHIP = "fake"
+MEMORY = Memory(in_use_bytes=5 * 2**30, free_bytes=11 * 2**30, of_chip=True)
 STEP_S = 0.2
 BLOCK_S = 1.5
 STAGES = ("text", "step 1 of 2", "step 2 of 2", "decode")
@@ -140,6 +142,10 @@ class FakeRuntime:
     def programs_compiled(self) -> int:
         """Programs counted since the start."""
         return self._programs
+
+    def memory(self) -> Memory:
+        """Always the same."""
+        return MEMORY
 
     def program_names(self, after: int) -> tuple[str, ...]:
         """One made-up name a program."""
