@@ -21,6 +21,7 @@ from tpu_ui.protocol import Cancelled
 from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
 from tpu_ui.shapes import ImageSize, Mode, Strategy, shown
 from tpu_ui.strategy import choose
+from tpu_ui.styles import Suiting
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0
@@ -30,7 +31,8 @@ class LocalDispatcher:
     """Starts its workers at once, in threads; what they are at is in `status()`.
 
     `mode` None means each model's own default, `strategy` None the one that moves least over the
-    host link and fits, `chips` None all there are, shared out among the workers. Raises
+    host link and fits, `chips` None all there are, shared out among the workers. `styles` are
+    those that suit each model. Raises
     SettingsError, StrategyError, InvalidRequestError for a model, mode or choice that does not
     exist.
     """
@@ -52,6 +54,7 @@ class LocalDispatcher:
         first_pause_s: float = 1.0,
         strategy: Strategy | None = None,
         chips: int | None = None,
+        styles: Suiting | None = None,
     ) -> None:
         if warm not in WARM_CHOICES:
             raise SettingsError(f"warm is {shown(warm)}; choose from {', '.join(WARM_CHOICES)}.")
@@ -72,6 +75,7 @@ class LocalDispatcher:
             first_pause_s=first_pause_s,
             strategy=strategy,
             chips=chips,
+            styles=styles or {},
         )
         options.check_chips()
         if mode is not None:

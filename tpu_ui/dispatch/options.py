@@ -1,6 +1,6 @@
 """How a local dispatcher was set up. Frozen; knows nothing of what goes on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.request import Limits
 from tpu_ui.shapes import Device, Mode, Strategy, shown
 from tpu_ui.strategy import Machine
+from tpu_ui.styles import Suiting
 
 WARM_CHOICES = ("default", "all", "none")
 
@@ -37,6 +38,7 @@ class Options:
     first_pause_s: float
     strategy: Strategy | None = None
     chips: int | None = None
+    styles: Suiting = field(default_factory=dict)
 
     def preset(self, model: str) -> Preset:
         """Raises InvalidRequestError that names the models there are."""
@@ -47,7 +49,8 @@ class Options:
 
     def limits(self, model: str, device: Device | None) -> Limits:
         """What `model` takes on `device`; None: on the device that the choice will likely give."""
-        return self.preset(model).limits(device or self.likely_device())
+        limits = self.preset(model).limits(device or self.likely_device())
+        return replace(limits, styles=self.styles.get(model, ()))
 
     def likely_device(self) -> Device:
         """What the choice of device will give, before a worker has said so."""

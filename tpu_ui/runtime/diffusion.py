@@ -262,6 +262,9 @@ class DiffusionRuntime:
             lora=request.lora,
             lora_weight=request.lora_weight,
             notices=tuple(_notices(loaded, request, ran)),
+            styles=request.styles,
+            unstyled_prompt=request.unstyled_prompt,
+            unstyled_negative_prompt=request.unstyled_negative_prompt,
         )
         yield ImageMade(job, image, request.size, pixels.tobytes(), info)
 

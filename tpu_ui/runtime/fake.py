@@ -183,6 +183,9 @@ class FakeRuntime:
             timings_s=Timings(0.0, 0.0, denoise_s, 0.0, denoise_s),
             programs_compiled=compiled,
             version=__version__,
+            styles=request.styles,
+            unstyled_prompt=request.unstyled_prompt,
+            unstyled_negative_prompt=request.unstyled_negative_prompt,
         )
 
     def _loaded(self) -> Preset:

@@ -87,6 +87,7 @@ def _form(ask: Ask, settings: Settings) -> list[Component]:
         settings.count,
         settings.lora,
         settings.lora_weight,
+        settings.styles,
     ]
 
 
@@ -99,6 +100,7 @@ def _limited(settings: Settings) -> list[Component]:
         settings.count,
         settings.lora,
         settings.lora_weight,
+        settings.styles,
     ]
 
 

@@ -53,6 +53,7 @@ class Settings:
     count: Component
     lora: Component
     lora_weight: Component
+    styles: Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,15 @@ def settings(dispatcher: Dispatcher) -> Settings:
             label="Guidance scale",
             buttons=[],
             elem_id="guidance",
+        ),
+        styles=gr.Dropdown(
+            [(style.title, style.name) for style in limits.styles],
+            label="Styles",
+            info="Words that are laid over the prompt, one style after another.",
+            value=[],
+            multiselect=True,
+            visible=bool(limits.styles),
+            elem_id="styles",
         ),
         negative_prompt=gr.Textbox(label="Negative prompt", lines=2, elem_id="negative-prompt"),
         **_seed_row(),
