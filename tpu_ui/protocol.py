@@ -11,6 +11,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT, Placement
+from tpu_ui.tokens import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,13 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Readers:
+    """How the text encoders of the model that was just loaded read a prompt."""
+
+    readers: tuple[Reader, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     job: str
 
@@ -169,4 +177,4 @@ class Failed:
 Ending = Finished | Failed | Cancelled
 Progress = Loading | Warming | Warmed | Stepped | ImageMade
 JobEvent = Progress | Ending
-Event = Started | Counted | JobEvent
+Event = Started | Counted | Readers | JobEvent

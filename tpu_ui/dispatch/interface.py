@@ -14,6 +14,7 @@ from tpu_ui.protocol import JobEvent
 from tpu_ui.request import GenerationRequest, Limits
 from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,9 @@ class Dispatcher(Protocol):
 
     def status(self) -> Status:
         """A snapshot. Never blocks on a worker."""
+
+    def readers(self, model: str) -> tuple[Reader, ...]:
+        """How the model's text encoders read a prompt; empty before the model has been loaded."""
 
     def tally(self) -> Tally:
         """What has been done since the start."""

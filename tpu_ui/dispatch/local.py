@@ -22,6 +22,7 @@ from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
 from tpu_ui.shapes import ImageSize, Mode, Strategy, shown
 from tpu_ui.strategy import choose
 from tpu_ui.styles import Suiting
+from tpu_ui.tokens import Reader
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0
@@ -134,6 +135,9 @@ class LocalDispatcher:
 
     def status(self) -> Status:
         return self._pool.status()
+
+    def readers(self, model: str) -> tuple[Reader, ...]:
+        return self._pool.readers.get(model, ())
 
     def tally(self) -> Tally:
         return self._pool.jobs.tally()

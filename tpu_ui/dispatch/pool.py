@@ -23,6 +23,7 @@ from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
 from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
 
@@ -40,6 +41,7 @@ class Pool:
         self._queue: list[Job] = []
         self._started: Started | None = None
         self._warms_first = True
+        self.readers: dict[str, tuple[Reader, ...]] = {}  # of the models that were loaded
         self._placements = Placements(options)
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]

@@ -34,6 +34,7 @@ from tpu_ui.protocol import (
     Load,
     Loading,
     Progress,
+    Readers,
     Started,
     Stepped,
     Warmed,
@@ -306,6 +307,8 @@ class Slot(threading.Thread):
                     continue
                 case Counted():
                     self._count(event)
+                case Readers():
+                    self._pool.readers[self._state.preset.name] = event.readers
                 case ImageMade():
                     if spoiled is None and (spoiled := self._save(job, event, queue_s)):
                         process.send(Cancel(job.id))

@@ -45,6 +45,7 @@ from tpu_ui.runtime.modes import Modes
 from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.shapes import Mode, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +156,10 @@ class DiffusionRuntime:
 
     def loading(self, command: Load) -> Loading | None:
         return None if self._course is None else _as_event(command.job, self._course.reached())
+
+    def readers(self) -> tuple[Reader, ...]:
+        loaded = self._need()
+        return text.readers(loaded.pipeline, loaded.preset)
 
     def _compiled_parts(
         self, pipeline: Any, preset: Preset, placement: Placement

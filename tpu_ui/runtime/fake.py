@@ -21,6 +21,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
 from tpu_ui import __version__
 from tpu_ui.errors import (
     BrokenImageError,
@@ -45,6 +49,7 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT
+from tpu_ui.tokens import Reader
 
 CHIP = "fake"
 STEP_S = 0.2
@@ -93,6 +98,14 @@ class FakeRuntime:
     def loading(self, command: Load) -> Loading | None:
         """Nothing between two components."""
         return None
+
+    def readers(self) -> tuple[Reader, ...]:
+        """A word is a token, and two stand around a text."""
+        preset = self._loaded()
+        return tuple(
+            Reader(encoder, preset.text_tokens, 2, _words_as_tokens())
+            for encoder in preset.components.text_encoders
+        )
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         """Count four programs, unless this mode and size has them already."""
@@ -209,6 +222,12 @@ class FakeRuntime:
 def flat_picture(size: ImageSize, seed: int) -> bytes:
     """height x width x 3 bytes, uint8: one colour, the last three bytes of the seed."""
     return (seed & 0xFFFFFF).to_bytes(3, "big") * (size.width_px * size.height_px)
+
+
+def _words_as_tokens() -> str:
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    return str(tokenizer.to_str())
 
 
 def _fail_if_asked(prompt: str) -> None:

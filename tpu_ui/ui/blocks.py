@@ -13,6 +13,7 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import parts
 from tpu_ui.ui.api import add_endpoints
+from tpu_ui.ui.counting import PAUSE, Counter
 from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
 from tpu_ui.ui.handlers import Handlers
 from tpu_ui.ui.history import History
@@ -67,6 +68,7 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
         history = History(dispatcher)
         _wire_jobs(page, handlers, history, session, ask, pictures, settings, warm_ups, yours)
         _wire_history(history, handlers, session, ask, pictures, settings, yours)
+        _wire_counter(Counter(dispatcher), ask, settings)
         _wire_status(page, handlers, session, now, strip, ask, settings, warm_ups)
         _wire_pictures(handlers, session, ask, pictures, settings, from_picture)
     return page
@@ -149,6 +151,19 @@ def _wire_jobs(
         job.failure(handlers.at_rest, None, buttons, **_QUIET)
         job.then(history.remember, yours.kept, shelf, **_QUIET)
     ask.cancel.click(handlers.cancel, session.job, ask.cancel, **_QUIET)
+
+
+def _wire_counter(counter: Counter, ask: Ask, settings: Settings) -> None:
+    """Tokens of the prompt, while it is typed."""
+    gr.on(
+        [ask.prompt.change, settings.styles.change, settings.model.change],
+        counter.tokens,
+        [ask.prompt, settings.styles, settings.model],
+        ask.tokens,
+        js=PAUSE,
+        trigger_mode="always_last",
+        **_QUIET,
+    )
 
 
 def _wire_status(
