@@ -1,4 +1,4 @@
-"""Claims about the examples of each model: they are there, and nothing of them is cut or refused."""
+"""Claims about each model's examples: they are there, and nothing of them is cut or refused."""
 
 from types import SimpleNamespace
 
