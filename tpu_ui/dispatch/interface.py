@@ -62,10 +62,14 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A job waits: `position` jobs are before it (0: it is next)."""
+    """A job waits: `position` jobs are before it (0: it is next).
+
+    `expected_s`: until its turn, the job that runs included; None where nobody knows.
+    """
 
     job: str
     position: int
+    expected_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

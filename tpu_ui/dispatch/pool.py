@@ -17,6 +17,7 @@ from tpu_ui.dispatch.state import (
     refusal,
     size_status,
 )
+from tpu_ui.dispatch.waits import Waits, worth_telling
 from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
@@ -34,6 +35,7 @@ class Pool:
     def __init__(self, options: Options, costs: Costs) -> None:
         self.options = options
         self.costs = costs
+        self.waits = Waits(costs, options.preset)
         self.jobs = JobBook()
         self.closing = threading.Event()
         self.lock = threading.RLock()
@@ -189,7 +191,7 @@ class Pool:
                 self._changed.wait(WAIT_S)
                 job = self._next_for(state)
             if job is not None:
-                state.job = job
+                state.job, state.stepped = job, None
                 state.phase, state.detail = "busy", "Making a picture."
                 self._announce()
             return job
@@ -218,10 +220,11 @@ class Pool:
                 self._settle(state)
             self._end(state, job, ending)
 
-    def came_up(self, state: WorkerState) -> None:
-        """The model is loaded: plan the warm-ups that come before any job."""
+    def came_up(self, state: WorkerState, seconds: float) -> None:
+        """The model is loaded, which took so long: plan the warm-ups that come before any job."""
         with self.lock:
             state.loaded = True
+            self.waits.loaded(state.preset.name, seconds)
             state.phase, state.detail = "ready", "Ready."
             fresh = [job for target in self._to_warm(state) if (job := self._plan(state, target))]
             self._queue[:0] = fresh
@@ -271,6 +274,17 @@ class Pool:
                 self._changed.wait(WAIT_S)
             asked, state.restart_asked = state.restart_asked, False
             return asked
+
+    def tell_places(self) -> None:
+        """Tell each waiting job its place and how long it may wait, where that has changed."""
+        with self.lock:
+            waiting = [job for job in self._queue if not job.working]
+            expected = self.waits.expected(self._queue, self.states) if waiting else {}
+            for place, job in enumerate(waiting):
+                now = Queued(job.id, place, expected.get(job.id))
+                if worth_telling(job.told, now):
+                    job.told = now
+                    job.record(now)
 
     def not_ready(self, target: Target) -> str:
         with self.lock:
@@ -382,14 +396,7 @@ class Pool:
 
     def _announce(self) -> None:
         """Tell each waiting job its place, and every thread that the queue has changed."""
-        place = 0
-        for job in self._queue:
-            if job.working:
-                continue
-            if job.position != place:
-                job.position = place
-                job.record(Queued(job.id, place))
-            place += 1
+        self.tell_places()
         self._changed.notify_all()
 
     def _shown(self) -> WorkerState:

@@ -137,6 +137,7 @@ class Slot(threading.Thread):
         while not self._pool.closing.is_set():
             preset = self._state.preset
             loader = Job(Target(preset.name, Mode(preset.mode), preset.image_sizes[0]))
+            began_s = time.monotonic()
             try:
                 self._start_process(loader, preset)
                 ending = self._run(loader, Load(loader.id, preset, self._state.placement))
@@ -160,7 +161,7 @@ class Slot(threading.Thread):
                 self._give_up(ending)
                 return False
             if isinstance(ending, Finished):
-                self._pool.came_up(self._state)
+                self._pool.came_up(self._state, time.monotonic() - began_s)
                 return True
         return False
 
@@ -264,6 +265,7 @@ class Slot(threading.Thread):
     def _switch(self, job: Job) -> Ending:
         """Load the job's model into a new process. When that fails, the old model comes back."""
         preset = self._pool.options.preset(job.target.model)
+        began_s = time.monotonic()
         self._lose_process()
         with self._pool.lock:
             before, ready = self._state.preset, dict(self._state.wanted)
@@ -281,7 +283,9 @@ class Slot(threading.Thread):
         finally:
             with self._pool.lock:
                 self._state.loaded = self._state.settled = isinstance(ending, Finished)
-                if not self._state.loaded:
+                if self._state.loaded:
+                    self._pool.waits.loaded(preset.name, time.monotonic() - began_s)
+                else:
                     self._state.switch(before)
                     self._state.wanted.update(ready)  # to be warm again
             if not self._state.loaded:
@@ -331,6 +335,8 @@ class Slot(threading.Thread):
             log.warning("job %s: an image could not be written: %s", job.id, error)
             return Failed(job.id, type(error).__name__, outputs.why_unwritable(error))
         job.record(saved)
+        with self._pool.lock:
+            self._pool.waits.made(job, saved.info)
         return None
 
     def _count(self, counted: Counted) -> None:
@@ -352,6 +358,7 @@ class Slot(threading.Thread):
                     stage = f": {event.stage}" if event.stage else ""
                     what = f"Compiling {event.size} in {event.mode} mode{stage}"
                     self._state.detail = f"{what}, {event.elapsed_s:.0f} s so far."
+                    self._pool.tell_places()
             case Warmed():
                 self._warmed(job.target, Cost(event.elapsed_s, event.programs_compiled))
             case Stepped():
@@ -366,6 +373,8 @@ class Slot(threading.Thread):
             self._state.phase = "busy"
             picture = f"picture {event.image} of {event.count}"
             self._state.detail = f"Making {picture}: step {event.step} of {event.steps}."
+            self._pool.waits.stepped(self._state, event)
+            self._pool.tell_places()
 
     def _warmed(self, target: Target, cost: Cost) -> None:
         with self._pool.lock:

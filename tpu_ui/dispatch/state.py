@@ -10,7 +10,7 @@ from tpu_ui.dispatch.interface import SizeStatus
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import Failed, Loading, Started, Warming
+from tpu_ui.protocol import Failed, Loading, Started, Stepped, Warming
 from tpu_ui.shapes import ImageSize, ProgramState, amount
 from tpu_ui.strategy import RESIDENT, Placement
 
@@ -47,6 +47,7 @@ class WorkerState:
     failed: dict[Target, str] = field(default_factory=dict)
     kills: dict[Target, int] = field(default_factory=dict)
     warming: tuple[Target, Warming] | None = None
+    stepped: tuple[float, Stepped] | None = None  # the job's latest step, and when it was done
     job: Job | None = None
     programs_compiled: int = 0
     since_ready: int = 0

@@ -119,7 +119,13 @@ def _wire_jobs(
 ) -> None:
     """Generate, warm up, cancel. The outputs are those of `handlers.Run`, in order."""
     buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
-    results = [pictures.pictures, pictures.result, session.seed, pictures.reuse]
+    results = [
+        pictures.preview,
+        pictures.pictures,
+        pictures.result,
+        session.seed,
+        pictures.reuse,
+    ]
     shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
     jobs: tuple[tuple[list[Any], Any, list[Component]], ...] = (
         ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings)),

@@ -16,7 +16,7 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, LockedError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
-from tpu_ui.protocol import Ending, Failed, Finished, Warmed
+from tpu_ui.protocol import Ending, Failed, Finished, Stepped, Warmed
 from tpu_ui.request import Limits, check_mode, check_size
 from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import view
@@ -26,6 +26,7 @@ from tpu_ui.ui.form import Form, limits_of, with_choices_made
 from tpu_ui.ui.history import Kept, name_of
 from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, live
+from tpu_ui.ui.previews import preview_html
 from tpu_ui.ui.restoring import restored
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 
@@ -38,6 +39,7 @@ class Run(NamedTuple):
     job: Changed
     kept: Changed
     progress: Changed
+    preview: Changed
     pictures: Changed
     result: Changed
     seed: Changed
@@ -178,6 +180,7 @@ class Handlers:
     def _follow(self, kept: Kept) -> Iterator[Run]:
         """A job's updates as outputs, to its ending. Raises TpuUiError if it failed."""
         saved: list[ImageSaved] = []
+        preview = b""
         warmed: view.Progress | None = None  # a warm-up's last words: what is ready, what it took
         for update in self._dispatcher.updates(kept.job, PROGRESS_S):
             now = view.progress(update)
@@ -188,7 +191,12 @@ class Handlers:
             else:
                 warmed = None
             run = NOTHING._replace(progress=view.progress_html(now))
+            if isinstance(update, Stepped) and update.preview:
+                preview = update.preview
+                run = run._replace(preview=preview_html(preview, update.image))
             if isinstance(update, ImageSaved):
+                run = run._replace(preview=preview_html(preview, update.image, done=True))
+                preview = b""
                 saved.append(update)
                 kept = kept.with_pictures([name_of(update.path)])
                 run = run._replace(
@@ -199,6 +207,8 @@ class Handlers:
                 )
             if isinstance(update, Ending):
                 run = run._replace(**AT_REST._asdict())
+                if not isinstance(update, Finished):
+                    run = run._replace(preview="")
             # Said each time: a BrowserState would take gr.skip() for a value and keep that.
             yield run._replace(kept=kept.to_dict())
             if isinstance(update, Failed):
@@ -293,7 +303,8 @@ def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
 
 def _begun(kept: Kept, text: str) -> Run:
     words = view.progress_html(view.Progress(text))
-    return NOTHING._replace(job=kept.job, kept=kept.to_dict(), progress=words, **AT_WORK._asdict())
+    sent = NOTHING._replace(job=kept.job, kept=kept.to_dict(), progress=words, preview="")
+    return sent._replace(**AT_WORK._asdict())
 
 
 def _pictures(saved: list[ImageSaved]) -> Changed:

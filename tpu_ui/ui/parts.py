@@ -31,8 +31,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """What came of it."""
+    """What came of it, and what it looks like on its way."""
 
+    preview: Component
     pictures: Component
     result: Component
     reuse: Component
@@ -120,24 +121,26 @@ def ask(examples: Component) -> Ask:
 
 def pictures() -> Pictures:
     # `format` is for arrays, which are never given to it: files are handed out as they are.
-    pictures = gr.Gallery(
-        label="Pictures",
-        show_label=False,
-        format="png",
-        type="filepath",
-        columns=4,
-        preview=True,
-        object_fit="contain",
-        interactive=False,
-        buttons=["download", "fullscreen"],
-        elem_id="pictures",
-    )
+    with gr.Column(elem_id="stage"):
+        pictures = gr.Gallery(
+            label="Pictures",
+            show_label=False,
+            format="png",
+            type="filepath",
+            columns=4,
+            preview=True,
+            object_fit="contain",
+            interactive=False,
+            buttons=["download", "fullscreen"],
+            elem_id="pictures",
+        )
+        preview = gr.HTML("", elem_id="preview", padding=False)
     with gr.Row(elem_id="result-line"):
         result = gr.HTML(view.result_html([]), elem_id="result-facts", padding=False)
         reuse = gr.Button(
             "Reuse seed", size="sm", interactive=False, elem_id="reuse", scale=0, min_width=110
         )
-    return Pictures(pictures, result, reuse)
+    return Pictures(preview, pictures, result, reuse)
 
 
 def settings(dispatcher: Dispatcher) -> Settings:

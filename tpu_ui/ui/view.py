@@ -101,11 +101,8 @@ def counted(number: int, noun: str) -> str:
 def progress(update: Update) -> Progress:
     """What an update of a job says to the person who waits for it."""
     match update:
-        case Queued(position=0):
-            return Progress("Waiting: yours is next.")
-        case Queued(position=position):
-            verb = "is" if position == 1 else "are"
-            return Progress(f"Waiting: {counted(position, 'job')} {verb} before yours.")
+        case Queued():
+            return Progress(_waiting(update))
         case Loading():
             return Progress(loading_message(update), _loaded(update))
         case Warming():
@@ -134,6 +131,16 @@ def compiling(update: Warming) -> str:
         f"{gone(update.elapsed_s, update.expected_s)}"
         + (f" ({update.stage})" if update.stage else "")
     )
+
+
+def _waiting(update: Queued) -> str:
+    """ "Waiting: 2 jobs are before yours, about 40 s." """
+    known = update.expected_s is not None and update.expected_s >= 1
+    ending = f", {about(update.expected_s)}." if known else "."
+    if update.position == 0:
+        return f"Waiting: yours is next{ending}"
+    verb = "is" if update.position == 1 else "are"
+    return f"Waiting: {counted(update.position, 'job')} {verb} before yours{ending}"
 
 
 def _step(update: Stepped) -> str:
