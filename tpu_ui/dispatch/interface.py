@@ -82,6 +82,19 @@ class ImageSaved:
     info: ImageInfo
 
 
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """Seconds that the pictures of a request take, and before them the model and the programs.
+
+    0 where there is nothing to do, None where nobody knows. `programs_s` may have been measured
+    on another machine.
+    """
+
+    pictures_s: float | None
+    model_s: float | None
+    programs_s: float | None
+
+
 Update = Queued | ImageSaved | JobEvent  # ImageMade never reaches a listener; ImageSaved does
 
 
@@ -152,6 +165,9 @@ class Dispatcher(Protocol):
 
     def recorded(self, job: str) -> list[Update]:
         """The updates of a job so far. Never blocks. Raises KeyError for an unknown job."""
+
+    def takes(self, request: GenerationRequest) -> Takes:
+        """What a request would take at this moment, the queue aside."""
 
     def cancel(self, job: str) -> CancelResult:
         """Cancel a waiting or running job. Returns at once; the job's ending follows."""

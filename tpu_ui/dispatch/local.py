@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import CancelResult, Status, Tally, Update
+from tpu_ui.dispatch.interface import CancelResult, Status, Takes, Tally, Update
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
@@ -125,6 +125,9 @@ class LocalDispatcher:
         if found is None:
             raise KeyError(job)
         return found.recorded()
+
+    def takes(self, request: GenerationRequest) -> Takes:
+        return self._pool.takes(request)
 
     def cancel(self, job: str) -> CancelResult:
         state, found, workers = self._pool.cancel(job)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import Queued, SizeStatus, Status
+from tpu_ui.dispatch.interface import Queued, SizeStatus, Status, Takes
 from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
 from tpu_ui.dispatch.options import Options
 from tpu_ui.dispatch.placements import Placements
@@ -22,7 +22,7 @@ from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
-from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
+from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
 from tpu_ui.tokens import Reader
 
@@ -120,6 +120,16 @@ class Pool:
     def placement(self, preset: Preset) -> Placement:
         """How the model is to run. Raises StrategyError."""
         return self._placements.of(preset, self.device)
+
+    def takes(self, request: GenerationRequest) -> Takes:
+        target = Target(request.model, request.mode, request.size)
+        with self.lock:
+            pictures_s = self.waits.pictures_s(target, request)
+            if target.model != self._shown().preset.name:
+                return Takes(pictures_s, self.waits.load_s(target.model), None)
+            known = self._size_status(target)
+            ready = known.state is ProgramState.READY
+            return Takes(pictures_s, 0.0, 0.0 if ready else known.expected_s)
 
     def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
         """The word for the caller, and the workers that have to be told."""

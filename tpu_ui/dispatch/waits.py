@@ -85,6 +85,15 @@ class Waits:
 
     # What follows
 
+    def pictures_s(self, target: Target, request: GenerationRequest) -> float | None:
+        """What the pictures take when their programs are ready; None where nobody knows."""
+        seconds = self._images_s(Job(target, request))
+        return seconds if math.isfinite(seconds) else None
+
+    def load_s(self, model: str) -> float | None:
+        """What loading the model took the last time; None where nobody knows."""
+        return self._loads.get(model)
+
     def expected(self, queue: Iterable[Job], states: Iterable[WorkerState]) -> dict[str, float]:
         """Seconds until each job of the queue begins, by its id; those that nobody knows are left
         out. Each job goes to the worker that is free first."""
