@@ -13,6 +13,8 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import parts
 from tpu_ui.ui.api import add_endpoints
+from tpu_ui.ui.compare_page import Around, compare_part, wire_compare
+from tpu_ui.ui.comparing import Comparing
 from tpu_ui.ui.counting import PAUSE, Counter
 from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
 from tpu_ui.ui.handlers import Handlers
@@ -56,6 +58,7 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
                 pictures = parts.pictures()
                 with gr.Accordion("Your pictures", open=False, elem_id="kept"):
                     yours = parts.your_pictures(kept)
+                comparison = compare_part()
             with gr.Column(elem_id="more"):
                 examples.render()
                 with gr.Accordion("Settings", open=True, elem_id="settings"):
@@ -71,6 +74,19 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
         _wire_counter(Counter(dispatcher), ask, settings)
         _wire_status(page, handlers, session, now, strip, ask, settings, warm_ups)
         _wire_pictures(handlers, session, ask, pictures, settings, from_picture)
+        buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
+        around = Around(
+            form=_form(ask, settings),
+            model=settings.model,
+            mode=settings.mode,
+            job=session.job,
+            kept=yours.kept,
+            progress=ask.progress,
+            buttons=buttons,
+            cancel=ask.cancel,
+            remember=(history.remember, _shelf(yours)),
+        )
+        wire_compare(Comparing(dispatcher), comparison, around)
     return page
 
 
@@ -91,6 +107,11 @@ def _form(ask: Ask, settings: Settings) -> list[Component]:
         settings.lora_weight,
         settings.styles,
     ]
+
+
+def _shelf(yours: YourPictures) -> list[Component]:
+    """The outputs of `history.remember`, in order."""
+    return [yours.kept, yours.pictures, yours.pack, yours.forget]
 
 
 def _limited(settings: Settings) -> list[Component]:
@@ -126,7 +147,7 @@ def _wire_jobs(
         session.seed,
         pictures.reuse,
     ]
-    shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
+    shelf = _shelf(yours)
     jobs: tuple[tuple[list[Any], Any, list[Component]], ...] = (
         ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings)),
         (
@@ -223,7 +244,7 @@ def _wire_history(
     yours: YourPictures,
 ) -> None:
     """What this browser keeps, and what can be done with it."""
-    shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
+    shelf = _shelf(yours)
     shown = [pictures.pictures, pictures.result, session.seed, pictures.reuse, session.past]
     yours.pictures.select(history.show, yours.kept, [*shown, yours.use, yours.vary], **_SPEAKING)
     limited = _limited(settings)

@@ -72,7 +72,7 @@ class History:
         kept = kept.with_pictures(self._made(kept.job))
         there = [name for name in kept.pictures if self._path(name).is_file()]
         kept = Kept(kept.job, tuple(there))
-        thumbnails = [_thumbnail(self._path(name)) for name in there]
+        thumbnails = [thumbnail(self._path(name)) for name in there]
         some = gr.update(interactive=bool(there))
         return kept.to_dict(), gr.update(value=thumbnails, selected_index=None), some, some
 
@@ -137,12 +137,12 @@ def _fits(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _thumbnail(path: Path) -> str:
+def thumbnail(path: Path, side_px: int = THUMBNAIL_PX) -> str:
     """A small copy, made once: sixty pictures of full size are much for a phone."""
-    small = Path(get_upload_folder()) / "thumbnails" / f"{path.stem}.webp"
+    small = Path(get_upload_folder()) / "thumbnails" / f"{path.stem}-{side_px}.webp"
     if not small.is_file():
         small.parent.mkdir(parents=True, exist_ok=True)
         with Image.open(path) as picture:
-            picture.thumbnail((THUMBNAIL_PX, THUMBNAIL_PX))
+            picture.thumbnail((side_px, side_px))
             picture.save(small, "webp", quality=80)
     return str(small)

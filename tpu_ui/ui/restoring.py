@@ -43,6 +43,9 @@ def restored(
             right[name] = value
         except InvalidRequestError:
             lost.append(f"{title} {_short(value)}")
+    axes = info.get("axes")  # of a comparison's grid, in which these differ from cell to cell
+    if isinstance(axes, Mapping):
+        lost += [f"{_short(name)} (the picture has several)" for name in axes]
     others = info.get("others")
     if isinstance(others, Mapping):
         if info.get("scheduler"):
