@@ -17,11 +17,11 @@ def choose(page: Page, field: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-def open_compare(page: Page, prompt: str) -> None:
+def open_compare(page: Page, prompt: str, axis: str, value: str) -> None:
     page.locator("#prompt textarea").fill(prompt)
     page.locator("#compare > button").click()
-    choose(page, "#compare-first", "Steps")
-    expect(page.locator("#compare-first-values")).to_contain_text("24")
+    choose(page, "#compare-first", axis)
+    expect(page.locator("#compare-first-values")).to_contain_text(value)
     expect(page.locator("#compare-cost")).to_contain_text("4 pictures")
     expect(page.locator("#compare-cost")).to_contain_text("Nothing to load or to compile")
 
@@ -31,7 +31,7 @@ def test_steps_are_compared_and_the_grid_and_every_picture_are_kept(
 ) -> None:
     page = open_page(server, width=390)
     expect(page.locator("#compare-start")).to_be_hidden()
-    open_compare(page, "a {red|green} tree")
+    open_compare(page, "a {red|green} tree", "Steps", "24")
     choose(page, "#compare-second", "Seed")
     expect(page.locator("#compare-cost")).to_contain_text("16 pictures")
     page.locator("#compare-second-values input").press("Backspace")
@@ -63,9 +63,9 @@ def test_cancel_ends_all_of_a_comparison_and_the_next_one_works(
     open_page: Open, server: Served
 ) -> None:
     page = open_page(server)
-    open_compare(page, "fake:slow")
+    open_compare(page, "fake:slow", "Seed", "4")
     page.locator("#compare-start").click()
-    expect(page.locator("#progress")).to_contain_text("Picture 1 of 4 (4 steps): step")
+    expect(page.locator("#progress")).to_contain_text("Picture 1 of 4 (Seed 1): step")
     expect(page.locator("#generate")).to_be_disabled()
     page.locator("#compare-cost").click()
     page.keyboard.press("Escape")

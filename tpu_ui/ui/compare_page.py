@@ -151,7 +151,7 @@ def wire_compare(comparing: Comparing, part: ComparePart, page: Around) -> None:
 _SAVE = """(url) => {
   const link = document.createElement("a");
   link.href = url;
-  link.download = "comparison.png";
+  link.download = "";
   link.click();
 }"""
 _QUIET: dict[str, Any] = {

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -35,6 +35,7 @@ from tpu_ui.ui.listening import PROGRESS_S
 
 Changed = Any
 SHOWN_PX = 384
+FILE_NAME = "comparison.png"  # under which a browser saves it
 FIRST_CHOSEN = 4  # values of an axis that are chosen to begin with
 
 
@@ -161,10 +162,10 @@ class Comparing:
         with said_plainly(escape=True):
             if grid is None:
                 raise InvalidRequestError("Compare something first.")
-            with NamedTemporaryFile(suffix=".png") as file:
-                file.write(encode_grid(grid))
-                file.flush()
-                kept = save_file_to_cache(file.name, cache_dir=get_upload_folder())
+            with TemporaryDirectory() as folder:
+                file = Path(folder, FILE_NAME)
+                file.write_bytes(encode_grid(grid))
+                kept = save_file_to_cache(file, cache_dir=get_upload_folder())
             return file_url(file_data(Path(kept)))
 
     def _planned(
