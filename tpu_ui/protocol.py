@@ -113,7 +113,7 @@ class Stepped:
     """Step `step` (from 1) of `steps` of image `image` (from 1) of `count` is done.
 
     Step 0 means that the text is encoded and denoising begins. `left_s` is for this image.
-    `preview`: what it looks like by now, a WebP file of a few kB; empty where there is none.
+    `preview`: what it looks like by now, a JPEG file of a few kB; empty where there is none.
     """
 
     job: str

@@ -95,8 +95,8 @@ def test_cancel_stops_a_job_at_once(software_tpu: Callable[[str], LocalDispatche
                 dispatcher.cancel(job)
             seen.append(update.step)
     assert isinstance(ending_of(dispatcher, job), Cancelled)
-    # What ran when the cancel was sent, and until it was seen: two times 0.1 s of steps.
-    assert max(seen) < 15
+    # What ran when the cancel was sent, and until it was seen: two times 0.25 s of steps.
+    assert max(seen) < 20
     assert {
         update.image for update in all_updates(dispatcher, job) if isinstance(update, Stepped)
     } == {1}

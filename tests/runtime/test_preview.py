@@ -41,8 +41,8 @@ def noisy(step: int) -> torch.Tensor:
     return torch.lerp(clean, noise, SIGMAS[step])
 
 
-def seen(webp: bytes) -> np.ndarray:
-    with Image.open(io.BytesIO(webp)) as picture:
+def seen(jpeg: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(jpeg)) as picture:
         return np.asarray(picture.convert("RGB"), np.int16)
 
 
@@ -65,6 +65,17 @@ def test_previews_come_no_oftener_than_their_interval() -> None:
     assert shown.after(4, noisy(4))
 
 
+def test_a_host_without_time_makes_fewer_previews() -> None:
+    class Slow(Clock):
+        def __call__(self) -> float:
+            self.now_s += 1.0  # each look at it
+            return self.now_s
+
+    shown = preview(Slow())
+    made = [shown.after(1 + step % 3, noisy(1 + step % 3)) for step in range(110)]
+    assert [at for at, jpeg in enumerate(made) if jpeg] == [1, 51, 101]
+
+
 def test_an_only_step_that_leaves_no_noise_is_shown() -> None:
     shown = preview(Clock(), torch.tensor([1.0, 0.0]))
     assert seen(shown.after(1, noisy(4)))[0, 0, 0] > 200
@@ -84,8 +95,8 @@ def test_a_step_of_any_sampler_that_goes_by_sigmas_leads_to_the_picture(sigma: f
 def test_broken_latents_are_no_error_of_the_preview() -> None:
     shown = preview(Clock())
     for step in (1, 2):
-        webp = shown.after(step, torch.full((1, 3, 2, 3), float("nan")))
-    assert seen(webp).shape == (2, 3, 3)
+        jpeg = shown.after(step, torch.full((1, 3, 2, 3), float("nan")))
+    assert seen(jpeg).shape == (2, 3, 3)
 
 
 @pytest.mark.parametrize("kind", [Flux2Pipeline, Flux2KleinPipeline])

@@ -17,7 +17,8 @@ WARM_CHOICES = ("default", "all", "none")
 
 @dataclass(frozen=True)
 class Options:
-    """`mode` None means each model's own default. `warm` is one of WARM_CHOICES.
+    """`mode` is the default of every model that has it; None: each model's own. `warm` is one of
+    WARM_CHOICES.
 
     `first_pause_s` is how long a worker that died while it started is left alone; each further
     death doubles it. `strategy` None means the one that moves least; `chips`, which is a worker's
@@ -50,7 +51,8 @@ class Options:
     def limits(self, model: str, device: Device | None) -> Limits:
         """What `model` takes on `device`; None: on the device that the choice will likely give."""
         limits = self.preset(model).limits(device or self.likely_device())
-        return replace(limits, styles=self.styles.get(model, ()))
+        limits = replace(limits, styles=self.styles.get(model, ()))
+        return replace(limits, default_mode=self.mode) if self.mode in limits.modes else limits
 
     def likely_device(self) -> Device:
         """What the choice of device will give, before a worker has said so."""

@@ -161,7 +161,9 @@ class Slot(threading.Thread):
                 self._give_up(ending)
                 return False
             if isinstance(ending, Finished):
-                self._pool.came_up(self._state, time.monotonic() - began_s)
+                with self._pool.lock:
+                    self._pool.waits.loaded(preset.name, time.monotonic() - began_s)
+                    self._pool.came_up(self._state)
                 return True
         return False
 

@@ -43,6 +43,16 @@ class OpenDevice:
     program_names: Callable[[int], tuple[str, ...]]
     compiler: str = "tpu"
 
+    def send(self, tensor: "torch.Tensor") -> None:
+        """Have the operations that make `tensor` sent to the device; waits for nothing.
+
+        Left alone, those that are deferred would become one program with what follows them.
+        """
+        if self.device is not Device.CPU:
+            from torch_tpu._internal import sync  # noqa: PLC0415 - torch_tpu 0.2.0; private
+
+            sync.synchronize(tensor, wait=False)
+
     def synchronize(self) -> None:
         """Wait until everything that was sent to the device has run."""
         import torch  # noqa: PLC0415

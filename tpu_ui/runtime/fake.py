@@ -228,10 +228,10 @@ def flat_picture(size: ImageSize, seed: int) -> bytes:
 
 
 def flat_preview(size: ImageSize, seed: int) -> bytes:
-    """The same as a WebP file, and 16 times smaller each way."""
+    """The same as a JPEG file, and 16 times smaller each way."""
     file = io.BytesIO()
     small = (size.width_px // 16, size.height_px // 16)
-    Image.frombytes("RGB", small, flat_picture(ImageSize(*small), seed)).save(file, "WEBP")
+    Image.frombytes("RGB", small, flat_picture(ImageSize(*small), seed)).save(file, "JPEG")
     return file.getvalue()
 
 

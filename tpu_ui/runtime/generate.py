@@ -28,7 +28,7 @@ class Encoded:
 class StepDone:
     """Denoising step `step` (from 1) is done. Quick steps go by without one.
 
-    `preview`: what the picture looks like by now, a small WebP; mostly empty.
+    `preview`: what the picture looks like by now, a small JPEG; mostly empty.
     """
 
     step: int
@@ -47,12 +47,14 @@ def make_image(
     synchronize: Callable[[], None],
     encoded: Callable[..., Any],
     pace: Pace,
+    send: Callable[[torch.Tensor], None],
     preview: Preview | None = None,
 ) -> Generator[Moment, None, Picture]:
     """Run the pipeline once for one image; returns its pixels.
 
     `arguments` are the pipeline's own, without size, seed and callbacks. `synchronize` waits for
-    the device; `pace` says after which steps, and `preview` shows the picture then.
+    the device; `pace` says after which steps, and `preview` shows the picture then. `send` has a
+    tensor made without waiting for it, so that each step is programs of its own.
     `encoded(encode, ...)` gives what `encode(...)` gives, or gave before. Raises BrokenImageError
     if the latents or the picture are not numbers.
     """
@@ -69,6 +71,7 @@ def make_image(
 
         def step_and_tell(_: Any, index: int, timestep: Any, values: dict[str, Any]) -> Any:
             step, last = index + 1, arguments["num_inference_steps"]
+            send(values["latents"])  # else a step that is not waited for runs into the next
             if pace.is_due(step) or step == last:
                 synchronize()  # operations run ahead: without it a cancel would come steps too late
                 pace.waited(step)

@@ -8,7 +8,7 @@ is, come steps too late.
 import time
 from collections.abc import Callable
 
-INTERVAL_S = 0.1  # as often as a person can follow, and as late as a cancel may come
+INTERVAL_S = 0.25  # as often as a page can tell, and as late as a cancel may come
 MOST_STEPS = 16  # in one go: however quick they were, the next may be slow
 
 

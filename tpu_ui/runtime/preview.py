@@ -20,7 +20,9 @@ from tpu_ui.previews import PreviewMap
 from tpu_ui.shapes import ImageSize
 
 INTERVAL_S = 0.5  # between two pictures: as often as one that slowly clears is worth a look
-QUALITY = 70
+LEAST_REST = 50  # times as long as a picture took, on a host that has no time for them
+# JPEG, since WebP takes five times as long to save a few hundred bytes.
+FORMAT: dict[str, Any] = {"format": "JPEG", "quality": 85, "subsampling": 0}
 
 Latents = npt.NDArray[np.float32]  # channels x height x width
 
@@ -44,20 +46,22 @@ class Preview:
         self._next_s = 0.0
 
     def after(self, step: int, latents: torch.Tensor) -> bytes:
-        """A small WebP picture of what step `step` (from 1) has come to; empty if none is due.
+        """A small JPEG of what step `step` (from 1) has come to; empty if none is due.
 
         `latents`: the pipeline's own, on any device. The first picture comes as soon as there are
         two steps to compare.
         """
-        sigma = self._sigma(step)
+        began_s, sigma = self._clock(), self._sigma(step)
         now = unpacked(self._pipeline, latents.cpu(), self._size)
         before, self._before = self._before, (sigma, now)
-        if self._clock() < self._next_s or (before is None and sigma):
+        if began_s < self._next_s or (before is None and sigma):
             return b""
-        self._next_s = self._clock() + INTERVAL_S
         if before is not None and before[0] != sigma:
             now = without_noise(*before, sigma, now)
-        return self._as_webp(now)
+        jpeg = self._as_jpeg(now)
+        ended_s = self._clock()
+        self._next_s = ended_s + max(INTERVAL_S, LEAST_REST * (ended_s - began_s))
+        return jpeg
 
     def _sigma(self, step: int) -> float:
         """How much noise is left after `step`. A scheduler that has no word for it counts as done:
@@ -65,13 +69,13 @@ class Preview:
         sigmas = getattr(self._pipeline.scheduler, "sigmas", None)
         return 0.0 if sigmas is None else float(sigmas[step])
 
-    def _as_webp(self, latents: Latents) -> bytes:
+    def _as_jpeg(self, latents: Latents) -> bytes:
         channels, height, width = latents.shape
         rgb = (self._rgb @ latents.reshape(channels, -1) + self._bias).reshape(3, height, width)
         bright = np.nan_to_num(np.clip(rgb * 0.5 + 0.5, 0, 1))  # broken latents are told elsewhere
         pixels = (bright * 255).astype(np.uint8).transpose(1, 2, 0)
         file = io.BytesIO()
-        Image.fromarray(np.ascontiguousarray(pixels)).save(file, "WEBP", quality=QUALITY, method=0)
+        Image.fromarray(np.ascontiguousarray(pixels)).save(file, **FORMAT)
         return file.getvalue()
 
 

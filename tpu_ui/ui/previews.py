@@ -9,14 +9,14 @@ import base64
 NOTHING = ""
 
 
-def preview_html(webp: bytes, image: int, done: bool = False) -> str:
+def preview_html(jpeg: bytes, image: int, done: bool = False) -> str:
     """A preview of image number `image` (from 1). `done`: it gives way to the picture itself."""
-    if not webp:
+    if not jpeg:
         return NOTHING
     place = "whole" if image == 1 else "corner"
-    data = base64.b64encode(webp).decode()
+    data = base64.b64encode(jpeg).decode()
     # `sync`: the one before stays until this one can be painted.
     return (
         f'<div class="tpu-preview" data-place="{place}" data-done="{"yes" if done else "no"}">'
-        f'<img src="data:image/webp;base64,{data}" alt="Preview" decoding="sync"></div>'
+        f'<img src="data:image/jpeg;base64,{data}" alt="Preview" decoding="sync"></div>'
     )
