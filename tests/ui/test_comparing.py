@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import Served
 from tests.ui.test_view import NASTY
 from tpu_ui.grid import Grid
+from tpu_ui.request import validate
 from tpu_ui.ui.comparing import Comparing, Course, Outcome
 from tpu_ui.ui.form import Form
 
@@ -100,3 +101,13 @@ def test_grid_has_a_cell_for_every_picture(server: Served) -> None:
     infos = [cell.info for cell in grid.cells if cell.info]
     assert [info["steps"] for info in infos] == [1, 2, 3]
     assert {info["seed"] for info in infos} == {7}
+
+
+def test_request_for_another_model_takes_its_loading_and_its_programs(server: Served) -> None:
+    dispatcher = server.dispatcher
+    here, there = (
+        dispatcher.takes(validate(dispatcher.limits(model), prompt="a tree"))
+        for model in ("demo", "sdxl")
+    )
+    assert (here.model_s, here.programs_s) == (0.0, 0.0)
+    assert (there.pictures_s, there.model_s, there.programs_s) == (None, None, None)

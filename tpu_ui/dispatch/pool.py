@@ -22,7 +22,7 @@ from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
-from tpu_ui.shapes import Device, ImageSize, ProgramState, Strategy
+from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
 from tpu_ui.tokens import Reader
 
@@ -124,12 +124,8 @@ class Pool:
     def takes(self, request: GenerationRequest) -> Takes:
         target = Target(request.model, request.mode, request.size)
         with self.lock:
-            pictures_s = self.waits.pictures_s(target, request)
-            if target.model != self._shown().preset.name:
-                return Takes(pictures_s, self.waits.load_s(target.model), None)
-            known = self._size_status(target)
-            ready = known.state is ProgramState.READY
-            return Takes(pictures_s, 0.0, 0.0 if ready else known.expected_s)
+            loaded = self._shown().preset.name
+            return self.waits.takes(target, request, loaded, self._size_status(target))
 
     def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
         """The word for the caller, and the workers that have to be told."""

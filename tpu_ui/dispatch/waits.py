@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import Queued
+from tpu_ui.dispatch.interface import Queued, SizeStatus, Takes
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.dispatch.state import WorkerState
 from tpu_ui.metadata import ImageInfo
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Stepped
 from tpu_ui.request import GenerationRequest
+from tpu_ui.shapes import ProgramState
 
 UNKNOWN = math.inf
 NEWEST_PART = 0.5  # of what is remembered: a machine may become slower or faster
@@ -85,14 +86,16 @@ class Waits:
 
     # What follows
 
-    def pictures_s(self, target: Target, request: GenerationRequest) -> float | None:
-        """What the pictures take when their programs are ready; None where nobody knows."""
+    def takes(
+        self, target: Target, request: GenerationRequest, loaded: str, known: SizeStatus
+    ) -> Takes:
+        """What a request takes; the model `loaded` is there, and `known` is of its programs."""
         seconds = self._images_s(Job(target, request))
-        return seconds if math.isfinite(seconds) else None
-
-    def load_s(self, model: str) -> float | None:
-        """What loading the model took the last time; None where nobody knows."""
-        return self._loads.get(model)
+        return Takes(
+            seconds if math.isfinite(seconds) else None,
+            0.0 if target.model == loaded else self._loads.get(target.model),
+            0.0 if known.state is ProgramState.READY else known.expected_s,
+        )
 
     def expected(self, queue: Iterable[Job], states: Iterable[WorkerState]) -> dict[str, float]:
         """Seconds until each job of the queue begins, by its id; those that nobody knows are left
