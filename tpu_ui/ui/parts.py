@@ -10,7 +10,7 @@ import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.request import LORA_WEIGHT
-from tpu_ui.ui import view
+from tpu_ui.ui import counting, view
 from tpu_ui.ui.handlers import example_rows
 from tpu_ui.ui.history import KEPT_PICTURES
 
@@ -22,6 +22,7 @@ class Ask:
     """The prompt, the buttons and how the job goes."""
 
     prompt: Component
+    tokens: Component
     generate: Component
     cancel: Component
     progress: Component
@@ -65,6 +66,7 @@ class Settings:
     count: Component
     lora: Component
     lora_weight: Component
+    styles: Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,12 @@ def ask(examples: Component) -> Ask:
         autofocus=True,
         elem_id="prompt",
     )
+    tokens = gr.HTML(counting.NOTHING, elem_id="tokens", padding=False)
     with gr.Row(elem_id="buttons"):
         generate = gr.Button("Generate", variant="primary", elem_id="generate", scale=3)
         cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", scale=1, min_width=90)
     progress = gr.HTML(view.progress_html(None), elem_id="progress", padding=False)
-    return Ask(prompt, generate, cancel, progress, examples)
+    return Ask(prompt, tokens, generate, cancel, progress, examples)
 
 
 def pictures() -> Pictures:
@@ -206,6 +209,15 @@ def settings(dispatcher: Dispatcher, sizes: Sizes) -> Settings:
             label="Guidance scale",
             buttons=[],
             elem_id="guidance",
+        ),
+        styles=gr.Dropdown(
+            [(style.title, style.name) for style in limits.styles],
+            label="Styles",
+            info="Words that are laid over the prompt, one style after another.",
+            value=[],
+            multiselect=True,
+            visible=bool(limits.styles),
+            elem_id="styles",
         ),
         negative_prompt=gr.Textbox(label="Negative prompt", lines=2, elem_id="negative-prompt"),
         **_seed_row(),

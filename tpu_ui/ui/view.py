@@ -206,6 +206,7 @@ INFO_ROWS = (
     ("guidance", "Guidance scale"),
     ("seed", "Seed"),
     ("lora", "LoRA"),
+    ("styles", "Styles"),
     ("scheduler", "Scheduler"),
     ("dtype", "Number type"),
     ("strategy", "Strategy"),
@@ -218,11 +219,15 @@ INFO_ROWS = (
 def info_html(info: Mapping[str, Any]) -> str:
     """What made a picture, as rows. `info` came out of a file: nothing in it is trusted."""
     rows = "".join(
-        f"<div><dt>{title}</dt><dd>{html.escape(str(info[key])[:4000])}</dd></div>"
+        f"<div><dt>{title}</dt><dd>{html.escape(_as_text(info[key])[:4000])}</dd></div>"
         for key, title in INFO_ROWS
-        if info.get(key) not in (None, "")
+        if info.get(key) not in (None, "", [])
     )
     return f'<dl class="tpu-info">{rows}</dl>'
+
+
+def _as_text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def note_html(text: str, kind: str = "note") -> str:
