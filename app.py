@@ -17,7 +17,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
-from tpu_ui import presets, settings
+from tpu_ui import presets, settings, styles
 from tpu_ui.dispatch.housekeeping import Keeping
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.dispatch.logs import folder_of
@@ -87,9 +87,10 @@ def keep_log(cache: Path) -> None:
 
 
 def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDispatcher:
-    """The workers, already starting. Raises TpuUiError for a wrong preset, model or mode."""
+    """The workers, already starting. Raises TpuUiError for a wrong preset, style, model or mode."""
+    models = presets.load_all()
     return LocalDispatcher(
-        presets.load_all(),
+        models,
         model=chosen.model,
         mode=None if chosen.mode is None else Mode(chosen.mode),
         strategy=None if chosen.strategy == "auto" else Strategy(chosen.strategy),
@@ -97,6 +98,8 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDis
         device=chosen.device,
         warm=chosen.warm,
         locked=chosen.lock,
+        # Where nobody can show that she is the owner, nobody can have unlocked it.
+        lock_is_fixed=chosen.lock_given or (chosen.lock and chosen.auth is None),
         workers=chosen.workers,
         outputs=chosen.outputs,
         cache=chosen.cache,
@@ -112,6 +115,7 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDis
             temporary=temporary,
         ),
         log_prompts=chosen.log_prompts,
+        styles=styles.load(models),
     )
 
 
@@ -120,7 +124,7 @@ def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
 
-    page = build(dispatcher).queue(**queue_arguments())
+    page = build(dispatcher, chosen.auth).queue(**queue_arguments())
     _, local_url, share_url = page.launch(
         quiet=True,
         prevent_thread_lock=True,

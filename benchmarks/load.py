@@ -108,6 +108,7 @@ class Clients:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(limits=limits, timeout=httpx.Timeout(30, read=600))
         self._number = 0
+        self._defaults: dict[str, Any] = {}
 
     async def drive(self, outputs: Path, requests: int = REQUESTS, greedy: int = GREEDY) -> Report:
         async with self._http:
@@ -115,6 +116,11 @@ class Clients:
             (self._number,) = [
                 one["id"] for one in config["dependencies"] if one["api_name"] == "generate"
             ]
+            info = (await self._http.get(f"{self._url}/gradio_api/info")).json()
+            self._defaults = {
+                one["parameter_name"]: one.get("parameter_default")
+                for one in info["named_endpoints"]["/generate"]["parameters"]
+            }
             looks: dict[str, list[float]] = {name: [] for name in PAGES}
             looking = asyncio.create_task(self._look(looks))
             greedily = asyncio.gather(
@@ -175,9 +181,8 @@ class Clients:
 
         # Who hangs up and comes back has opened the page anew.
         session = f"{visitor} {'gone' if gone else 'here'}".replace(" ", "-")
-        wish = self._wish
-        data = [prompt, "", None, None, None, wish.get("steps"), None, None, 1, None, None]
-        body = {"data": data, "fn_index": self._number, "session_hash": session}
+        data = {**self._defaults, **self._wish, "prompt": prompt}
+        body = {"data": list(data.values()), "fn_index": self._number, "session_hash": session}
         try:
             joined = await self._http.post(f"{self._url}/gradio_api/queue/join", json=body)
             event = joined.json()["event_id"]

@@ -12,8 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
+import pytest
 
+import app
 from tests.launching import ROOT, free_port, running
+from tpu_ui import settings
 
 
 def run(*arguments: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
@@ -137,6 +140,26 @@ def wait_until(claim: Callable[[], bool], timeout_s: float = 60) -> None:
     while not claim():
         assert time.monotonic() < deadline_s, "did not come about"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fixed"),
+    [
+        ([], False),
+        (["--lock"], True),
+        (["--no-lock"], True),
+        (["--share"], True),
+        (["--share", "--auth", "me:secret"], False),
+    ],
+)
+def test_kept_lock_is_used_only_where_its_owner_is_known(
+    arguments: list[str], fixed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share link without a login must not start unlocked, whatever was chosen before."""
+    given: dict[str, object] = {}
+    monkeypatch.setattr(app, "LocalDispatcher", lambda _, **options: given.update(options))
+    app.make_dispatcher(settings.read([*arguments, "--cache", str(tmp_path)], {}))
+    assert given["lock_is_fixed"] is fixed
 
 
 def children_of(pid: int) -> list[int]:

@@ -41,6 +41,7 @@ class Settings:
     chips: int | None
     warm: str
     lock: bool
+    lock_given: bool
     host: str
     port: int
     share: bool
@@ -81,6 +82,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         chips=given.chips,
         warm=given.warm,
         lock=lock,
+        lock_given=given.lock is not None,
         host=given.host,
         port=given.port,
         share=given.share,

@@ -29,6 +29,8 @@ from tpu_ui.protocol import Failed, Finished
 from tpu_ui.shapes import ProgramState, Strategy
 
 Start = Callable[..., LocalDispatcher]
+TILED = '{"strategies": {"demo": "tiled"}}'
+LOCKED_BY_TEXT = '{"strategies": {}, "locked": "no"}'
 STRATEGIES = ("resident", "staged", "offload")
 
 
@@ -115,16 +117,19 @@ def test_restart_keeps_the_pictures_and_what_the_owner_chose(start: Start, tmp_p
     first = start(presets=presets)
     wait_ready(first)
     first.set_strategy("demo", Strategy.OFFLOAD)
+    first.set_locked(True)
     (saved,) = saved_by(first, first.submit(ask(first)))
     first.close()
     second = start(presets=presets)
     status = wait_ready(second)
     assert status.strategy is status.placement.strategy is Strategy.OFFLOAD
+    assert (status.locked, second.locked_at_start) == (True, False)
     assert state_of(status) is ProgramState.READY
     assert saved.path.is_file()
     second.set_strategy("demo", None)
     second.close()
-    assert start(presets=presets).status().strategy is None
+    third = start(presets=presets, lock_is_fixed=True)
+    assert (third.status().strategy, third.status().locked) == (None, False)
 
 
 def test_strategy_of_the_command_line_stands_above_one_that_was_kept(
@@ -138,7 +143,9 @@ def test_strategy_of_the_command_line_stands_above_one_that_was_kept(
     assert dispatcher.status().strategy is Strategy.STAGED
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"strategies": {"demo": "tiled"}}', "\0", '{"a": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"strategies": {"demo": "tiled"}}', "\0", '{"a": 1}', LOCKED_BY_TEXT]
+)
 def test_damaged_choices_cost_a_warning(
     start: Start, tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:

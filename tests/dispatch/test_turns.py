@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.dispatch.driving import COMPILED, SQUARE
 from tpu_ui.dispatch.jobs import Job, Target
-from tpu_ui.dispatch.turns import Pace, Turns
+from tpu_ui.dispatch.turns import Turns
 from tpu_ui.request import GenerationRequest
 
 TARGET = Target("demo", COMPILED, SQUARE)
@@ -123,13 +123,3 @@ def test_job_that_nobody_could_take_is_next_again() -> None:
     assert first in turns
     turns.drop(first)
     assert first not in turns
-
-
-def test_pace_is_known_after_the_first_job_and_shared_by_workers() -> None:
-    pace = Pace()
-    assert pace.expected_s(10, 1) is None
-    pace.learn(4.0)
-    assert pace.expected_s(10, 1) == 40.0
-    assert pace.expected_s(10, 2) == 20.0
-    pace.learn(9.0)
-    assert pace.expected_s(1, 1) == 5.0

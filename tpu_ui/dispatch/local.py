@@ -7,12 +7,14 @@ ties them together. Knows nothing of Gradio, sockets or torch.
 import atexit
 import hashlib
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tpu_ui.dispatch import logs
 from tpu_ui.dispatch.costs import Costs
 from tpu_ui.dispatch.housekeeping import KEEPING, Housekeeper, Keeping
-from tpu_ui.dispatch.interface import CancelResult, Status, Tally, Update
+from tpu_ui.dispatch.interface import CancelResult, Report, Status, Takes, Tally, Update
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.dispatch.logs import folder_of
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
@@ -26,6 +28,8 @@ from tpu_ui.protocol import Cancelled
 from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
 from tpu_ui.shapes import ImageSize, Mode, Strategy, shown
 from tpu_ui.strategy import choose
+from tpu_ui.styles import Suiting
+from tpu_ui.tokens import Reader
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0
@@ -37,7 +41,8 @@ class LocalDispatcher:
     """Starts its workers at once, in threads; what they are at is in `status()`.
 
     `mode` None means each model's own default, `strategy` None the one that moves least over the
-    host link and fits, `chips` None all there are, shared out among the workers. Raises
+    host link and fits, `chips` None all there are, shared out among the workers. `styles` are
+    those that suit each model. Raises
     SettingsError, StrategyError, InvalidRequestError for a model, mode or choice that does not
     exist.
     """
@@ -60,9 +65,11 @@ class LocalDispatcher:
         first_pause_s: float = 1.0,
         strategy: Strategy | None = None,
         chips: int | None = None,
+        lock_is_fixed: bool = False,
         patience: Patience = USUAL,
         keeping: Keeping = KEEPING,
         log_prompts: bool = False,
+        styles: Suiting | None = None,
     ) -> None:
         if warm not in WARM_CHOICES:
             raise SettingsError(f"warm is {shown(warm)}; choose from {', '.join(WARM_CHOICES)}.")
@@ -84,9 +91,11 @@ class LocalDispatcher:
             first_pause_s=first_pause_s,
             strategy=strategy,
             chips=chips,
+            lock_is_fixed=lock_is_fixed,
             patience=patience,
             keeping=keeping,
             log_prompts=log_prompts,
+            styles=styles or {},
         )
         options.check_chips()
         if mode is not None:
@@ -94,6 +103,7 @@ class LocalDispatcher:
         preset, machine = options.preset(model), options.machine(None)
         choose(preset, strategy, machine, usable(preset, machine.chip))  # refused here, if at all
         self._pool = Pool(options, Costs(cache))
+        self._began_s = time.monotonic()
         self._slots = [Slot(self._pool, state) for state in self._pool.states]
         self._housekeeper = Housekeeper(
             keeping, outputs, folder_of(cache), self._pool.jobs, self._pool.closing
@@ -131,6 +141,13 @@ class LocalDispatcher:
     def set_strategy(self, model: str, strategy: Strategy | None) -> None:
         self._pool.set_strategy(model, strategy)
 
+    @property
+    def locked_at_start(self) -> bool:
+        return self._pool.options.locked
+
+    def set_locked(self, locked: bool) -> None:
+        self._pool.set_locked(locked)
+
     def updates(self, job: str, pace_s: float = 0.0, repeat_s: float = 0.0) -> Iterator[Update]:
         found = self._pool.jobs.get(job)
         if found is None:
@@ -143,6 +160,9 @@ class LocalDispatcher:
             raise KeyError(job)
         return found.recorded()
 
+    def takes(self, request: GenerationRequest) -> Takes:
+        return self._pool.takes(request)
+
     def cancel(self, job: str) -> CancelResult:
         state, found, workers = self._pool.cancel(job)
         if found is not None:
@@ -153,8 +173,19 @@ class LocalDispatcher:
     def status(self) -> Status:
         return self._pool.status()
 
+    def readers(self, model: str) -> tuple[Reader, ...]:
+        return self._pool.readers.get(model, ())
+
     def tally(self) -> Tally:
         return self._pool.jobs.tally()
+
+    def report(self) -> Report:
+        with self._pool.lock:
+            workers = tuple(state.report() for state in self._pool.states)
+        return Report(time.monotonic() - self._began_s, workers)
+
+    def log_lines(self, worker: int) -> list[str]:
+        return logs.last_lines(logs.path(self._pool.options.cache, worker))
 
     def worker_pids(self) -> tuple[int, ...]:
         """The processes of the workers that run now."""

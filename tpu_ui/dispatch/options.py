@@ -1,6 +1,6 @@
 """How a local dispatcher was set up. Frozen; knows nothing of what goes on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,17 +12,20 @@ from tpu_ui.presets import Preset
 from tpu_ui.request import Limits
 from tpu_ui.shapes import Device, Mode, Strategy, shown
 from tpu_ui.strategy import Machine
+from tpu_ui.styles import Suiting
 
 WARM_CHOICES = ("default", "all", "none")
 
 
 @dataclass(frozen=True)
 class Options:
-    """`mode` None means each model's own default. `warm` is one of WARM_CHOICES.
+    """`mode` is the default of every model that has it; None: each model's own. `warm` is one of
+    WARM_CHOICES.
 
     `first_pause_s` is how long a worker that died while it started is left alone; each further
     death doubles it. `strategy` None means the one that moves least; `chips`, which is a worker's
-    own, all of the machine's, shared out.
+    own, all of the machine's, shared out. `lock_is_fixed`: the lock is as `locked` says, whatever
+    the owner chose before the last end.
     """
 
     presets: dict[str, Preset]
@@ -39,10 +42,12 @@ class Options:
     first_pause_s: float
     strategy: Strategy | None = None
     chips: int | None = None
+    lock_is_fixed: bool = False
     visitor_limit: int = 20
     patience: Patience = USUAL
     keeping: Keeping = KEEPING
     log_prompts: bool = False
+    styles: Suiting = field(default_factory=dict)
 
     def preset(self, model: str) -> Preset:
         """Raises InvalidRequestError that names the models there are."""
@@ -53,7 +58,9 @@ class Options:
 
     def limits(self, model: str, device: Device | None) -> Limits:
         """What `model` takes on `device`; None: on the device that the choice will likely give."""
-        return self.preset(model).limits(device or self.likely_device())
+        limits = self.preset(model).limits(device or self.likely_device())
+        limits = replace(limits, styles=self.styles.get(model, ()))
+        return replace(limits, default_mode=self.mode) if self.mode in limits.modes else limits
 
     def likely_device(self) -> Device:
         """What the choice of device will give, before a worker has said so."""

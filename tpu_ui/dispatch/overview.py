@@ -11,8 +11,6 @@ from tpu_ui.dispatch.placements import Placements
 from tpu_ui.dispatch.state import WorkerState, phase_of, size_status
 from tpu_ui.dispatch.turns import Turns
 from tpu_ui.protocol import Started
-from tpu_ui.request import Limits
-from tpu_ui.shapes import Mode
 
 
 class Overview:
@@ -32,7 +30,7 @@ class Overview:
         self._states = states
         self._queue = queue
 
-    def status(self, started: Started | None) -> Status:
+    def status(self, started: Started | None, locked: bool) -> Status:
         """`started`: what the latest worker has said of itself; None before the first one has."""
         device = started.device if started else None
         preset = self.shown().preset
@@ -43,13 +41,13 @@ class Overview:
             chip=started.chip if started else "",
             device_reason=started.reason if started else "",
             model=preset.name,
-            mode=self.mode(limits),
+            mode=limits.default_mode,
             state=phase,
             detail=detail,
-            locked=self._options.locked,
+            locked=locked,
             sizes={
                 mode: {
-                    size: self._size_status(Target(preset.name, mode, size), started)
+                    size: self.size_status(Target(preset.name, mode, size), started)
                     for size in limits.sizes
                 }
                 for mode in limits.modes
@@ -68,12 +66,8 @@ class Overview:
         """The worker whose model the status is about: a healthy one, if there is one."""
         return next((state for state in self._states if not state.failure), self._states[0])
 
-    def mode(self, limits: Limits) -> Mode:
-        """The mode that a model starts in."""
-        chosen = self._options.mode
-        return chosen if chosen in limits.modes else limits.default_mode
-
-    def _size_status(self, target: Target, started: Started | None) -> SizeStatus:
+    def size_status(self, target: Target, started: Started | None) -> SizeStatus:
+        """What is known of one size's programs."""
         waits = any(job.request is None and job.target == target for job in self._queue)
         on = self.shown().runs_on
         cost = self._costs.get(target, on) if on else None

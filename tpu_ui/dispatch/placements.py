@@ -27,9 +27,9 @@ class Placements:
     every model that offers it. It is kept for the next start, unless that names a strategy.
     `device` None is the one that is likely."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, choices: Choices) -> None:
         self._options = options
-        self._choices = Choices(options.cache)
+        self._choices = choices
         self._chosen = dict(self._choices.strategies) if options.strategy is None else {}
         self._known: dict[object, Placement | StrategyError] = {}
         self._unfit: dict[object, Unfit] = {}

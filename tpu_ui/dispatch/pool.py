@@ -1,11 +1,11 @@
 """The queue, and who may take what from it. Shared by all workers' threads; starts no process."""
 
 import threading
-import time
 from collections.abc import Iterable
 
+from tpu_ui.dispatch.choices import Choices
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import Queued, Status
+from tpu_ui.dispatch.interface import Queued, Status, Takes
 from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
 from tpu_ui.dispatch.options import Options
 from tpu_ui.dispatch.overview import Overview
@@ -17,13 +17,15 @@ from tpu_ui.dispatch.state import (
     not_ready_message,
     refusal,
 )
-from tpu_ui.dispatch.turns import Pace, Turns
+from tpu_ui.dispatch.turns import Turns
+from tpu_ui.dispatch.waits import Waits, worth_telling
 from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
 from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
 
@@ -34,20 +36,33 @@ class Pool:
     def __init__(self, options: Options, costs: Costs) -> None:
         self.options = options
         self.costs = costs
+        self.waits = Waits(costs, options.preset)
         self.jobs = JobBook()
         self.closing = threading.Event()
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._queue = Turns()
-        self._pace = Pace()
         self._started: Started | None = None
         self._warms_first = True
-        self._placements = Placements(options)
+        self.readers: dict[str, tuple[Reader, ...]] = {}  # of the models that were loaded
+        self._choices = Choices(options.cache)
+        self._placements = Placements(options, self._choices)
+        self._locked = self._choices.locked_or(options.locked, options.lock_is_fixed)
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]
         self._overview = Overview(options, self._placements, costs, self.states, self._queue)
 
     # What the dispatcher's callers ask
+
+    @property
+    def locked(self) -> bool:
+        return self._locked
+
+    def set_locked(self, locked: bool) -> None:
+        """See `Dispatcher.set_locked`."""
+        with self.lock:
+            self._locked = locked
+            self._choices.lock(locked)
 
     @property
     def device(self) -> Device | None:
@@ -64,7 +79,7 @@ class Pool:
         with self.lock:
             self._refuse_if_closing()
             self._refuse_if_failed(target)
-            if self.options.locked and not is_ready(target, self.states):
+            if self.locked and not is_ready(target, self.states):
                 raise LockedError(self.not_ready(target))
             self.placement(self.options.preset(target.model))
             self._refuse_if_full(visitor)
@@ -115,6 +130,13 @@ class Pool:
         """How the model is to run. Raises StrategyError."""
         return self._placements.of(preset, self.device)
 
+    def takes(self, request: GenerationRequest) -> Takes:
+        target = Target(request.model, request.mode, request.size)
+        with self.lock:
+            loaded = self._overview.shown().preset.name
+            known = self._overview.size_status(target, self._started)
+            return self.waits.takes(target, request, loaded, known)
+
     def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
         """The word for the caller, and the workers that have to be told."""
         job = self.jobs.get(job_id)
@@ -135,7 +157,7 @@ class Pool:
 
     def status(self) -> Status:
         with self.lock:
-            return self._overview.status(self._started)
+            return self._overview.status(self._started, self.locked)
 
     def close(self) -> None:
         """Nothing waits any more, and no thread waits for anything."""
@@ -158,7 +180,7 @@ class Pool:
                 self._changed.wait(WAIT_S)
                 job = self._next_for(state)
             if job is not None:
-                state.job = job
+                state.job, state.stepped = job, None
                 state.phase, state.detail = "busy", "Making a picture."
                 self._announce()
             return job
@@ -185,8 +207,6 @@ class Pool:
             if state.loaded:
                 state.phase, state.detail = "ready", "Ready."
                 self._settle(state)
-            if isinstance(ending, Finished) and job.request:
-                self._pace.learn(time.monotonic() - job.began_s)
             self._end(state, job, ending)
 
     def came_up(self, state: WorkerState) -> None:
@@ -249,6 +269,17 @@ class Pool:
             self._ask_restart(state, state.preset.name)
             state.restart_asked = False
 
+    def tell_places(self) -> None:
+        """Tell each waiting job its place and how long it may wait, where that has changed."""
+        with self.lock:
+            waiting = [job for job in self._queue if not job.working]
+            expected = self.waits.expected(self._queue, self.states) if waiting else {}
+            for place, job in enumerate(waiting):
+                now = Queued(job.id, place, expected.get(job.id))
+                if worth_telling(job.told, now):
+                    job.told = now
+                    job.record(now)
+
     def not_ready(self, target: Target) -> str:
         with self.lock:
             model = self._overview.shown().preset
@@ -275,14 +306,15 @@ class Pool:
             raise QueueFullError(f"{own} of your jobs wait already; one visitor may have {limit}.")
         waiting = self._queue.requests()
         if waiting >= self.options.queue_limit:
-            workers = sum(1 for state in self.states if not state.failure)
-            raise QueueFullError.of(waiting, self._pace.expected_s(waiting, workers))
+            expected = self.waits.expected(self._queue, self.states)
+            known = len(expected) == sum(1 for _ in self._queue)
+            raise QueueFullError.of(waiting, max(expected.values()) if known else None)
 
     def _refuse_if_failed(self, target: Target) -> None:
         failures = [state.failure for state in self.states if state.failure]
         if len(failures) < len(self.states):
             return
-        if self.options.locked or target.model == self.states[0].preset.name:
+        if self.locked or target.model == self.states[0].preset.name:
             raise refusal(failures[0])
         for state in self.states:  # the failure was another model's
             self._ask_restart(state, target.model)
@@ -310,7 +342,6 @@ class Pool:
             elif state.settled or job.target in state.warmed:
                 self._queue.take(job)
                 if not job.abandoned:
-                    job.began_s = time.monotonic()
                     return job
                 job.record(Cancelled(job.id))
         return None
@@ -334,13 +365,12 @@ class Pool:
 
     def _first_targets(self) -> Iterable[Target]:
         limits = self.limits(self.options.model)
-        mode = self._overview.mode(limits)
         sizes: tuple[ImageSize, ...] = ()
         if self.options.warm == "default":
             sizes = (limits.default_size,)
         elif self.options.warm == "all":
             sizes = limits.available_sizes
-        return [Target(self.options.model, mode, size) for size in sizes]
+        return [Target(self.options.model, limits.default_mode, size) for size in sizes]
 
     def _to_warm(self, state: WorkerState) -> list[Target]:
         known = [*self._first_targets(), *state.wanted]
@@ -368,12 +398,5 @@ class Pool:
 
     def _announce(self) -> None:
         """Tell each waiting job its place, and every thread that the queue has changed."""
-        place = 0
-        for job in self._queue:
-            if job.working:
-                continue
-            if job.position != place:
-                job.position = place
-                job.record(Queued(job.id, place))
-            place += 1
+        self.tell_places()
         self._changed.notify_all()

@@ -34,7 +34,9 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Progress,
+    Readers,
     Started,
     Stepped,
     Warmed,
@@ -137,7 +139,7 @@ class Slot(threading.Thread):
         try:
             while (event := process.receive(0)) is not None:
                 self._idle.heard(event, time.monotonic())
-                if isinstance(event, Counted):
+                if isinstance(event, Counted | Memory):
                     self._count(event)
             self._end_if_hung(process, self._idle)
         except WorkerEnded as ended:
@@ -164,6 +166,7 @@ class Slot(threading.Thread):
                 self._pool.closing.wait(pause_s)
             preset = self._state.preset
             loader = Job(Target(preset.name, Mode(preset.mode), preset.image_sizes[0]))
+            began_s = time.monotonic()
             try:
                 self._start_process(loader, preset)
                 ending = self._run(loader, Load(loader.id, preset, self._state.placement))
@@ -180,7 +183,9 @@ class Slot(threading.Thread):
                 self._give_up(ending)
                 return False
             if isinstance(ending, Finished):
-                self._pool.came_up(self._state)
+                with self._pool.lock:
+                    self._pool.waits.loaded(preset.name, time.monotonic() - began_s)
+                    self._pool.came_up(self._state)
                 return True
         return False
 
@@ -269,7 +274,7 @@ class Slot(threading.Thread):
         target = job.target
         if target in self._state.warmed:
             return Finished(job.id)
-        if job.request is not None and self._pool.options.locked:
+        if job.request is not None and self._pool.locked:
             return Failed(job.id, LockedError.__name__, self._pool.not_ready(target))
         if target.model != self._state.preset.name:
             ending = self._switch(job)
@@ -298,6 +303,7 @@ class Slot(threading.Thread):
     def _switch(self, job: Job) -> Ending:
         """Load the job's model into a new process. When that fails, the old model comes back."""
         preset = self._pool.options.preset(job.target.model)
+        began_s = time.monotonic()
         self._lose_process()
         with self._pool.lock:
             before, ready = self._state.preset, dict(self._state.wanted)
@@ -315,7 +321,9 @@ class Slot(threading.Thread):
         finally:
             with self._pool.lock:
                 self._state.loaded = self._state.settled = isinstance(ending, Finished)
-                if not self._state.loaded:
+                if self._state.loaded:
+                    self._pool.waits.loaded(preset.name, time.monotonic() - began_s)
+                else:
                     self._state.switch(before)
                     self._state.wanted.update(ready)  # to be warm again
             if not self._state.loaded:
@@ -345,8 +353,10 @@ class Slot(threading.Thread):
             match event:
                 case None | Started():
                     continue
-                case Counted():
+                case Counted() | Memory():
                     self._count(event)
+                case Readers():
+                    self._pool.readers[self._state.preset.name] = event.readers
                 case ImageMade():
                     if spoiled is None and (spoiled := self._save(job, event, queue_s)):
                         process.send(Cancel(job.id))
@@ -367,10 +377,15 @@ class Slot(threading.Thread):
         if isinstance(saved, Failed):
             return saved
         job.record(saved)
+        with self._pool.lock:
+            self._pool.waits.made(job, saved.info)
         return None
 
-    def _count(self, counted: Counted) -> None:
+    def _count(self, counted: Counted | Memory) -> None:
         with self._pool.lock:
+            if isinstance(counted, Memory):
+                self._state.memory = counted
+                return
             grown = self._state.count(counted)
         if grown > 0:
             log.warning("worker %d compiled %d program(s) after ready", self._state.index, grown)
@@ -378,6 +393,10 @@ class Slot(threading.Thread):
     def _notice(self, job: Job, event: Progress) -> None:
         with self._pool.lock:
             self._state.notice(job.target, event)
+            if isinstance(event, Stepped):
+                self._pool.waits.stepped(self._state, event)
+            if isinstance(event, Stepped | Warming):
+                self._pool.tell_places()
             on = self._state.runs_on
         if isinstance(event, Warmed) and on is not None:
             cost = Cost(event.elapsed_s, event.programs_compiled)

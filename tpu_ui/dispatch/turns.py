@@ -13,8 +13,6 @@ from itertools import chain, zip_longest
 
 from tpu_ui.dispatch.jobs import Job
 
-LEARNING = 0.2  # weight of the newest job in the mean
-
 
 class Turns:
     """Every job that waits, once."""
@@ -72,21 +70,6 @@ class Turns:
 
     def requests_of(self, visitor: str) -> int:
         return sum(1 for job in self._ring.get(visitor, ()) if not job.abandoned)
-
-
-class Pace:
-    """How long requests take, as a running mean, to tell what a wait will be."""
-
-    def __init__(self) -> None:
-        self._mean_s: float | None = None
-
-    def learn(self, seconds: float) -> None:
-        known = self._mean_s
-        self._mean_s = seconds if known is None else known + LEARNING * (seconds - known)
-
-    def expected_s(self, jobs: int, workers: int) -> float | None:
-        """Until so many jobs are done; None before the first one was."""
-        return None if self._mean_s is None else self._mean_s * jobs / max(workers, 1)
 
 
 def _whose(job: Job) -> str:

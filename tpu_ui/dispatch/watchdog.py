@@ -26,6 +26,8 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
+    Readers,
     Started,
     Stepped,
     Warmed,
@@ -204,7 +206,9 @@ class Watch:
                 return self._is_new((event.stage, event.programs_compiled))
             case Loading():
                 return self._is_new((event.component, event.loaded_bytes))
-            case Started() | Warmed() | Stepped() | ImageMade():
+            case Memory():
+                return False
+            case Started() | Readers() | Warmed() | Stepped() | ImageMade():
                 return True
             case Finished() | Failed() | Cancelled():
                 return True

@@ -3,9 +3,10 @@
 It draws one flat colour, taken from the seed, and counts four "programs" for each mode and size.
 Words choose its faults, so that a test never patches anything in a worker process:
 
-in a prompt: `fake:slow` (0.2 s a step), `fake:crash` (kills its process at step 1), `fake:error`,
-`fake:oom`, `fake:broken` (all at step 1), `fake:stuck` (step 1 never ends), `fake:compile`
-(compiles one program though it is warm), `fake:wrong-size` (a picture of half the width);
+in a prompt: `fake:slow` (0.2 s a step), `fake:preview` (a preview a step, of the picture's colour),
+`fake:crash` (kills its process at step 1), `fake:error`, `fake:oom`, `fake:broken` (all at step 1),
+`fake:stuck` (step 1 never ends), `fake:compile` (compiles one program though it is warm),
+`fake:wrong-size` (a picture of half the width);
 
 in a preset's description: `fake:slow-load` and `fake:slow-warm` (0.2 s a part), `fake:block-warm`
 (the first program takes 1.5 s without an event), `fake:load-error`, `fake:load-crash`, and with a
@@ -14,12 +15,18 @@ size, as in `fake:warm-error=320x192`, `fake:warm-error`, `fake:warm-crash`; wit
 file `fake-mended` lies in the cache folder.
 """
 
+import io
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from tpu_ui import __version__
 from tpu_ui.errors import (
@@ -36,6 +43,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -45,8 +53,10 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT
+from tpu_ui.tokens import Reader
 
 CHIP = "fake"
+MEMORY = Memory(in_use_bytes=5 * 2**30, free_bytes=11 * 2**30, of_chip=True)
 STEP_S = 0.2
 BLOCK_S = 1.5
 STAGES = ("text", "step 1 of 2", "step 2 of 2", "decode")
@@ -94,6 +104,14 @@ class FakeRuntime:
         """Nothing between two components."""
         return None
 
+    def readers(self) -> tuple[Reader, ...]:
+        """A word is a token, and two stand around a text."""
+        preset = self._loaded()
+        return tuple(
+            Reader(encoder, preset.text_tokens, 2, _words_as_tokens())
+            for encoder in preset.components.text_encoders
+        )
+
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         """Count four programs, unless this mode and size has them already."""
         words = self._loaded().description
@@ -137,6 +155,10 @@ class FakeRuntime:
         """Programs counted since the start."""
         return self._programs
 
+    def memory(self) -> Memory:
+        """Always the same."""
+        return MEMORY
+
     def program_names(self, after: int) -> tuple[str, ...]:
         """One made-up name a program."""
         return tuple(f"fake_{number}" for number in range(after, self._programs))
@@ -149,6 +171,8 @@ class FakeRuntime:
             self._warm.add((request.mode, request.size))
         if "fake:compile" in request.prompt:
             self._programs += 1
+        seed, size = request.seeds[image - 1], request.size
+        preview = flat_preview(size, seed) if "fake:preview" in request.prompt else b""
         yield Stepped(command.job, image, request.count, 0, request.steps, None)
         for step in range(1, request.steps + 1):
             _fail_if_asked(request.prompt)
@@ -156,9 +180,7 @@ class FakeRuntime:
                 self._never.wait()
             self._pause("fake:slow" in request.prompt)
             left_s = STEP_S * (request.steps - step)
-            yield Stepped(command.job, image, request.count, step, request.steps, left_s)
-        seed = request.seeds[image - 1]
-        size = request.size
+            yield Stepped(command.job, image, request.count, step, request.steps, left_s, preview)
         if "fake:wrong-size" in request.prompt:
             size = ImageSize(size.width_px // 2, size.height_px)
         denoise_s = time.monotonic() - begin_s
@@ -185,6 +207,9 @@ class FakeRuntime:
             timings_s=Timings(0.0, 0.0, denoise_s, 0.0, denoise_s),
             programs_compiled=compiled,
             version=__version__,
+            styles=request.styles,
+            unstyled_prompt=request.unstyled_prompt,
+            unstyled_negative_prompt=request.unstyled_negative_prompt,
         )
 
     def _loaded(self) -> Preset:
@@ -208,6 +233,20 @@ class FakeRuntime:
 def flat_picture(size: ImageSize, seed: int) -> bytes:
     """height x width x 3 bytes, uint8: one colour, the last three bytes of the seed."""
     return (seed & 0xFFFFFF).to_bytes(3, "big") * (size.width_px * size.height_px)
+
+
+def flat_preview(size: ImageSize, seed: int) -> bytes:
+    """The same as a JPEG file, and 16 times smaller each way."""
+    file = io.BytesIO()
+    small = (size.width_px // 16, size.height_px // 16)
+    Image.frombytes("RGB", small, flat_picture(ImageSize(*small), seed)).save(file, "JPEG")
+    return file.getvalue()
+
+
+def _words_as_tokens() -> str:
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    return str(tokenizer.to_str())
 
 
 def _fail_if_asked(prompt: str) -> None:

@@ -76,6 +76,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
         count: int = 1,
         lora: str | None = None,
         lora_weight: float | None = None,
+        styles: list[str] | None = None,
         request: gr.Request | None = None,
     ) -> Iterator[GeneratedSoFar]:
         """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
@@ -88,7 +89,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             prompt: What the picture should show.
             negative_prompt: What it should not show, for models that take one.
             model: Name of a model; the loaded one if left out.
-            mode: "eager", "fused" or "compiled"; the model's own if left out.
+            mode: "eager", "fused" or "compiled"; what the app was started with if left out.
             size: "WIDTHxHEIGHT" in pixels, one that /status lists as ready.
             steps: Denoising steps; the model's own if left out.
             guidance: Guidance scale; the model's own if left out.
@@ -96,6 +97,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             count: How many images.
             lora: One of the model's LoRA files.
             lora_weight: How much of it; 1 if left out.
+            styles: Names of styles (presets/styles.toml) to lay over the prompt, in this order.
         """
         form = Form(
             prompt=prompt,
@@ -110,6 +112,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             count=count,
             lora=lora,
             lora_weight=lora_weight,
+            styles=styles,
         )
         with said_plainly(escape=False):
             asked = to_request(dispatcher, form)
@@ -146,7 +149,7 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
 
         Parameters:
             model: Name of a model; the loaded one if left out.
-            mode: "eager", "fused" or "compiled"; the model's own if left out.
+            mode: "eager", "fused" or "compiled"; what the app was started with if left out.
             size: "WIDTHxHEIGHT" in pixels; the model's first if left out.
         """
         with said_plainly(escape=False):
@@ -217,7 +220,12 @@ def progress_dict(update: Update) -> dict[str, Any]:
     """An update as plain JSON values, with a "state"."""
     match update:
         case Queued():
-            return {"job": update.job, "state": "queued", "position": update.position}
+            return {
+                "job": update.job,
+                "state": "queued",
+                "position": update.position,
+                "expected_s": update.expected_s,
+            }
         case Loading():
             return {
                 "job": update.job,
