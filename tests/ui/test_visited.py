@@ -2,7 +2,7 @@
 
 from tpu_ui.ui.visited import ModelSettings, Visited
 
-MINE = ModelSettings("fog", 9, 2.5, 3, "", 1.0)
+MINE = ModelSettings("fog", 9, 2.5, 3, "", 1.0, [])
 
 
 def test_settings_are_kept_with_the_model_that_is_left() -> None:
