@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from tpu_ui import presets, settings
+from tpu_ui import presets, settings, styles
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.errors import SettingsError, TpuUiError
 from tpu_ui.folders import make_writable
@@ -44,9 +44,10 @@ def main(arguments: list[str]) -> int:
 
 
 def make_dispatcher(chosen: Settings) -> LocalDispatcher:
-    """The workers, already starting. Raises TpuUiError for a wrong preset, model or mode."""
+    """The workers, already starting. Raises TpuUiError for a wrong preset, style, model or mode."""
+    models = presets.load_all()
     return LocalDispatcher(
-        presets.load_all(),
+        models,
         model=chosen.model,
         mode=None if chosen.mode is None else Mode(chosen.mode),
         strategy=None if chosen.strategy == "auto" else Strategy(chosen.strategy),
@@ -57,6 +58,7 @@ def make_dispatcher(chosen: Settings) -> LocalDispatcher:
         workers=chosen.workers,
         outputs=chosen.outputs,
         cache=chosen.cache,
+        styles=styles.load(models),
     )
 
 
@@ -65,7 +67,7 @@ def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
 
-    page = build(dispatcher).queue(**queue_arguments())
+    page = build(dispatcher, chosen.auth).queue(**queue_arguments())
     _, local_url, share_url = page.launch(
         quiet=True,
         prevent_thread_lock=True,

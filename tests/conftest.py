@@ -14,6 +14,7 @@ import gradio as gr
 import pytest
 
 from tests.dispatch.driving import wait_for
+from tpu_ui import styles
 from tpu_ui.dispatch.interface import Status
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset, load_all
@@ -71,6 +72,7 @@ def _serving(
         "cache": folder / "cache",
         "runtime": FAKE_RUNTIME,
         "first_pause_s": 0.05,
+        "styles": styles.load(load_all()),
         **options,
     }
     dispatcher = LocalDispatcher(presets or presets_with(), **chosen)
@@ -93,7 +95,7 @@ async def _launch(
 ) -> tuple[gr.Blocks, str]:
     """In a running loop, because without one Gradio makes a loop for each lock and closes none;
     and in a thread of its own, because Playwright's loop may run in this one."""
-    app = build(dispatcher).queue(**queue_arguments())
+    app = build(dispatcher, login).queue(**queue_arguments())
     _, url, _ = app.launch(
         server_name="127.0.0.1",
         server_port=free_port(),

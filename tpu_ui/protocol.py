@@ -11,6 +11,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT, Placement
+from tpu_ui.tokens import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,26 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What this worker holds and what is left: of its chip, if the chip tells.
+
+    Else `of_chip` is False: what its process holds of the host's memory, and what the host has
+    left. Of a group of ranks it is the first one's.
+    """
+
+    in_use_bytes: int
+    free_bytes: int
+    of_chip: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """How the text encoders of the model that was just loaded read a prompt."""
+
+    readers: tuple[Reader, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     job: str
 
@@ -171,4 +192,4 @@ class Failed:
 Ending = Finished | Failed | Cancelled
 Progress = Loading | Warming | Warmed | Stepped | ImageMade
 JobEvent = Progress | Ending
-Event = Started | Counted | JobEvent
+Event = Started | Counted | Memory | Readers | JobEvent

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from tpu_ui.metadata import ImageInfo
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import JobEvent
+from tpu_ui.protocol import JobEvent, Memory
 from tpu_ui.request import GenerationRequest, Limits
 from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,19 @@ class ImageSaved:
     info: ImageInfo
 
 
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """Seconds that the pictures of a request take, and before them the model and the programs.
+
+    0 where there is nothing to do, None where nobody knows. `programs_s` may have been measured
+    on another machine.
+    """
+
+    pictures_s: float | None
+    model_s: float | None
+    programs_s: float | None
+
+
 Update = Queued | ImageSaved | JobEvent  # ImageMade never reaches a listener; ImageSaved does
 
 
@@ -114,6 +128,28 @@ class Tally:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """One worker. `pid` and `memory` are None while it has no process; `versions` are those of the
+    packages that it runs."""
+
+    index: int
+    pid: int | None
+    state: str
+    chip: str
+    versions: tuple[tuple[str, str], ...]
+    memory: Memory | None
+    programs_compiled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the owner of the machine may want to know besides the status."""
+
+    uptime_s: float
+    workers: tuple[WorkerReport, ...]
+
+
 class Dispatcher(Protocol):
     """Every method may be called from any thread."""
 
@@ -141,6 +177,12 @@ class Dispatcher(Protocol):
         StrategyError, InvalidRequestError (unknown model).
         """
 
+    def set_locked(self, locked: bool) -> None:
+        """Refuse, or take, requests for what is not ready, from now on.
+
+        A job that waits for such a size fails when its turn comes after a lock.
+        """
+
     def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
         """All updates of a job from its beginning, as they come; ends after the job's ending.
 
@@ -152,14 +194,26 @@ class Dispatcher(Protocol):
     def recorded(self, job: str) -> list[Update]:
         """The updates of a job so far. Never blocks. Raises KeyError for an unknown job."""
 
+    def takes(self, request: GenerationRequest) -> Takes:
+        """What a request would take at this moment, the queue aside."""
+
     def cancel(self, job: str) -> CancelResult:
         """Cancel a waiting or running job. Returns at once; the job's ending follows."""
 
     def status(self) -> Status:
         """A snapshot. Never blocks on a worker."""
 
+    def readers(self, model: str) -> tuple[Reader, ...]:
+        """How the model's text encoders read a prompt; empty before the model has been loaded."""
+
     def tally(self) -> Tally:
         """What has been done since the start."""
+
+    def report(self) -> Report:
+        """What the owner may want to know. Never blocks on a worker."""
+
+    def log_lines(self, worker: int) -> list[str]:
+        """The last lines of a worker's log, oldest first; bounded in number and length."""
 
     def close(self) -> None:
         """End all workers; no process is left behind."""

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import Queued, SizeStatus, Status
+from tpu_ui.dispatch.interface import Queued, SizeStatus, Status, Takes
 from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
 from tpu_ui.dispatch.options import Options
 from tpu_ui.dispatch.placements import Placements
@@ -24,6 +24,7 @@ from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
 from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
 
@@ -33,6 +34,7 @@ class Pool:
 
     def __init__(self, options: Options, costs: Costs) -> None:
         self.options = options
+        self.locked = options.locked
         self.costs = costs
         self.waits = Waits(costs, options.preset)
         self.jobs = JobBook()
@@ -42,6 +44,7 @@ class Pool:
         self._queue: list[Job] = []
         self._started: Started | None = None
         self._warms_first = True
+        self.readers: dict[str, tuple[Reader, ...]] = {}  # of the models that were loaded
         self._placements = Placements(options)
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]
@@ -64,7 +67,7 @@ class Pool:
             self._refuse_if_closing()
             self._refuse_if_failed(target)
             ready = is_ready(target, self.states)
-            if self.options.locked and not ready:
+            if self.locked and not ready:
                 raise LockedError(self.not_ready(target))
             self.placement(self.options.preset(target.model))
             waiting = sum(1 for queued in self._queue if queued.request)
@@ -119,6 +122,12 @@ class Pool:
         """How the model is to run. Raises StrategyError."""
         return self._placements.of(preset, self.device)
 
+    def takes(self, request: GenerationRequest) -> Takes:
+        target = Target(request.model, request.mode, request.size)
+        with self.lock:
+            loaded = self._shown().preset.name
+            return self.waits.takes(target, request, loaded, self._size_status(target))
+
     def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
         """The word for the caller, and the workers that have to be told."""
         job = self.jobs.get(job_id)
@@ -150,7 +159,7 @@ class Pool:
                 mode=limits.default_mode,
                 state=phase,
                 detail=detail,
-                locked=self.options.locked,
+                locked=self.locked,
                 sizes={
                     mode: {
                         size: self._size_status(Target(preset.name, mode, size))
@@ -306,7 +315,7 @@ class Pool:
         failures = [state.failure for state in self.states if state.failure]
         if len(failures) < len(self.states):
             return
-        if self.options.locked or target.model == self.states[0].preset.name:
+        if self.locked or target.model == self.states[0].preset.name:
             raise refusal(failures[0])
         for state in self.states:  # the failure was another model's
             self._ask_restart(state, target.model)

@@ -13,7 +13,12 @@ from tpu_ui.dispatch.costs import Cost
 from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
-from tpu_ui.dispatch.state import WorkerState, loading_message, worker_survives
+from tpu_ui.dispatch.state import (
+    WorkerState,
+    loading_message,
+    warming_message,
+    worker_survives,
+)
 from tpu_ui.errors import (
     BrokenImageError,
     InvalidRequestError,
@@ -33,7 +38,9 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Progress,
+    Readers,
     Started,
     Stepped,
     Warmed,
@@ -121,7 +128,7 @@ class Slot(threading.Thread):
         assert process is not None
         try:
             while (event := process.receive(0)) is not None:
-                if isinstance(event, Counted):
+                if isinstance(event, Counted | Memory):
                     self._count(event)
         except WorkerEnded as ended:
             return ended.how
@@ -237,7 +244,7 @@ class Slot(threading.Thread):
         target = job.target
         if target in self._state.warmed:
             return Finished(job.id)
-        if job.request is not None and self._pool.options.locked:
+        if job.request is not None and self._pool.locked:
             return Failed(job.id, LockedError.__name__, self._pool.not_ready(target))
         if target.model != self._state.preset.name:
             ending = self._switch(job)
@@ -310,8 +317,10 @@ class Slot(threading.Thread):
             match event:
                 case None | Started():
                     continue
-                case Counted():
+                case Counted() | Memory():
                     self._count(event)
+                case Readers():
+                    self._pool.readers[self._state.preset.name] = event.readers
                 case ImageMade():
                     if spoiled is None and (spoiled := self._save(job, event, queue_s)):
                         process.send(Cancel(job.id))
@@ -338,8 +347,11 @@ class Slot(threading.Thread):
             self._pool.waits.made(job, saved.info)
         return None
 
-    def _count(self, counted: Counted) -> None:
+    def _count(self, counted: Counted | Memory) -> None:
         with self._pool.lock:
+            if isinstance(counted, Memory):
+                self._state.memory = counted
+                return
             self._state.programs_compiled = counted.programs_compiled
             grown = counted.since_ready - self._state.since_ready
             self._state.since_ready = counted.since_ready
@@ -354,9 +366,7 @@ class Slot(threading.Thread):
                 with self._pool.lock:
                     self._state.warming = (job.target, event)
                     self._state.phase = "warming"
-                    stage = f": {event.stage}" if event.stage else ""
-                    what = f"Compiling {event.size} in {event.mode} mode{stage}"
-                    self._state.detail = f"{what}, {event.elapsed_s:.0f} s so far."
+                    self._state.detail = warming_message(event)
                     self._pool.tell_places()
             case Warmed():
                 self._warmed(job.target, Cost(event.elapsed_s, event.programs_compiled))

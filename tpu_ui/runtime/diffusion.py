@@ -26,6 +26,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -47,6 +48,7 @@ from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.runtime.preview import Preview
 from tpu_ui.shapes import ImageSize, Mode, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +126,9 @@ class DiffusionRuntime:
     def programs_compiled(self) -> int:
         return self._device.programs_compiled()
 
+    def memory(self) -> Memory:
+        return self._device.memory()
+
     def program_names(self, after: int) -> tuple[str, ...]:
         return self._device.program_names(after)
 
@@ -158,6 +163,10 @@ class DiffusionRuntime:
 
     def loading(self, command: Load) -> Loading | None:
         return None if self._course is None else _as_event(command.job, self._course.reached())
+
+    def readers(self) -> tuple[Reader, ...]:
+        loaded = self._need()
+        return text.readers(loaded.pipeline, loaded.preset)
 
     def _compiled_parts(
         self, pipeline: Any, preset: Preset, placement: Placement
@@ -269,6 +278,9 @@ class DiffusionRuntime:
             lora=request.lora,
             lora_weight=request.lora_weight,
             notices=tuple(_notices(loaded, request, ran)),
+            styles=request.styles,
+            unstyled_prompt=request.unstyled_prompt,
+            unstyled_negative_prompt=request.unstyled_negative_prompt,
         )
         yield ImageMade(job, image, request.size, pixels.tobytes(), info)
 

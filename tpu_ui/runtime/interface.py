@@ -13,12 +13,14 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
     Warming,
     WarmUp,
 )
+from tpu_ui.tokens import Reader
 
 DEVICE_CHOICES = ("auto", "tpu", "software-tpu", "cpu")
 
@@ -41,6 +43,9 @@ class Runtime(Protocol):
     def loading(self, command: Load) -> Loading | None:
         """How far that load is, while it goes on; None before. Any thread may ask."""
 
+    def readers(self) -> tuple[Reader, ...]:
+        """How the loaded model's text encoders read; empty where nobody knows."""
+
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         """Run every program of an image; the last event is Warmed."""
 
@@ -49,6 +54,9 @@ class Runtime(Protocol):
 
     def programs_compiled(self) -> int:
         """Programs handed to the compiler since the start. Any thread may ask at any time."""
+
+    def memory(self) -> Memory:
+        """What this runtime holds of its device's memory. Any thread may ask at any time."""
 
     def program_names(self, after: int) -> tuple[str, ...]:
         """Names of the programs compiled after the first `after`; empty where nobody knows."""

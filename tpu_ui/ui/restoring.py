@@ -5,7 +5,7 @@ from typing import Any
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.errors import InvalidRequestError
-from tpu_ui.request import GenerationRequest, validate
+from tpu_ui.request import GenerationRequest, Limits, validate
 
 TITLES = {
     "negative_prompt": "negative prompt",
@@ -43,12 +43,35 @@ def restored(
             right[name] = value
         except InvalidRequestError:
             lost.append(f"{title} {_short(value)}")
+    axes = info.get("axes")  # of a comparison's grid, in which these differ from cell to cell
+    if isinstance(axes, Mapping):
+        lost += [f"{_short(name)} (the picture has several)" for name in axes]
     others = info.get("others")
     if isinstance(others, Mapping):
         if info.get("scheduler"):
             lost.append(f"sampler {_short(info['scheduler'])}")
         lost += [_short(name) for name in others if name not in TELLS_NOTHING]
-    return validate(limits, prompt=info.get("prompt"), **right), lost
+    request = validate(limits, prompt=info.get("prompt"), **right)
+    if not info.get("styles"):
+        return request, lost
+    styled = _with_styles(limits, info, right)
+    if styled is not None and (styled.prompt, styled.negative_prompt) == request.written:
+        return styled, lost
+    return request, [*lost, "styles (their words are in the prompt)"]
+
+
+def _with_styles(
+    limits: Limits, info: Mapping[str, Any], right: Mapping[str, Any]
+) -> GenerationRequest | None:
+    """The request as it was written, with its styles; None where they are not to be had here."""
+    texts = {
+        "prompt": info.get("unstyled_prompt"),
+        "negative_prompt": info.get("unstyled_negative_prompt"),
+    }
+    try:
+        return validate(limits, **{**right, **texts, "styles": info["styles"]})
+    except InvalidRequestError:
+        return None
 
 
 def _short(value: object) -> str:

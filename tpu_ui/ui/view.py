@@ -206,6 +206,7 @@ INFO_ROWS = (
     ("guidance", "Guidance scale"),
     ("seed", "Seed"),
     ("lora", "LoRA"),
+    ("styles", "Styles"),
     ("scheduler", "Scheduler"),
     ("dtype", "Number type"),
     ("strategy", "Strategy"),
@@ -218,11 +219,15 @@ INFO_ROWS = (
 def info_html(info: Mapping[str, Any]) -> str:
     """What made a picture, as rows. `info` came out of a file: nothing in it is trusted."""
     rows = "".join(
-        f"<div><dt>{title}</dt><dd>{html.escape(str(info[key])[:4000])}</dd></div>"
+        f"<div><dt>{title}</dt><dd>{html.escape(_as_text(info[key])[:4000])}</dd></div>"
         for key, title in INFO_ROWS
-        if info.get(key) not in (None, "")
+        if info.get(key) not in (None, "", [])
     )
     return f'<dl class="tpu-info">{rows}</dl>'
+
+
+def _as_text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def note_html(text: str, kind: str = "note") -> str:
@@ -265,8 +270,7 @@ def strategy_note(status: Status) -> str:
         for absent, why_not in status.strategies.items()
         if why_not is not None
     ]
-    locked = "Locked: --strategy chooses it when the app starts."
-    change = locked if status.locked else "A change loads the model again."
+    change = "The owner can change it; the model is then loaded again."
     return " ".join([f"{runs}{reason}.", *missing, change])
 
 
@@ -280,27 +284,18 @@ def sizes_of(status: Status, limits: Limits, mode: Mode) -> dict[ImageSize, Size
     }
 
 
-def size_choices(
-    status: Status, sizes: Mapping[ImageSize, SizeStatus]
-) -> tuple[tuple[str, str], ...]:
-    """What the size picker offers: the ready sizes, and unlocked the others too, marked; of those
-    that cannot fit none."""
-    choices = []
-    for size, programs in sizes.items():
-        if programs.unfit:
-            continue
-        if programs.state is ProgramState.READY:
-            choices.append((str(size), str(size)))
-        elif not status.locked:
-            choices.append((f"{size} ({programs.state.value})", str(size)))
-    return tuple(choices)
+def open_sizes(status: Status, sizes: Mapping[ImageSize, SizeStatus]) -> list[str]:
+    """What can be chosen: the ready sizes, and unlocked the others too; of those that cannot fit
+    none."""
+    return [
+        str(size)
+        for size, programs in sizes.items()
+        if not programs.unfit and (programs.state is ProgramState.READY or not status.locked)
+    ]
 
 
-def chosen_size(
-    choices: tuple[tuple[str, str], ...], wanted: object, default: ImageSize
-) -> str | None:
+def chosen_size(offered: list[str], wanted: object, default: ImageSize) -> str | None:
     """`wanted` while it is on offer, else the default, else the first; None if there is none."""
-    offered = [value for _, value in choices]
     for size in (wanted, str(default)):
         if isinstance(size, str) and size in offered:
             return size
@@ -310,7 +305,7 @@ def chosen_size(
 def size_note(status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str | None) -> str:
     """What choosing this size costs, said before Generate is pressed."""
     if size is None:
-        return "No size is ready in this mode yet. The strip above says how far each one is."
+        return "No size is ready in this mode yet."
     programs = sizes[ImageSize.parse(size)]
     match programs.state:
         case ProgramState.READY:

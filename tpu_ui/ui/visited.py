@@ -23,6 +23,7 @@ class ModelSettings(NamedTuple):
     image_count: Any
     lora: Any
     lora_weight: Any
+    styles: Any
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def proposed(limits: Limits, image_count: int = 1) -> ModelSettings:
     """A model's own values, and as many images as before if it makes so many."""
     count = image_count if 1 <= image_count <= limits.max_count else 1
     defaults = (limits.steps.default, limits.guidance.default, count)
-    return ModelSettings("", *defaults, "", LORA_WEIGHT.default)
+    return ModelSettings("", *defaults, "", LORA_WEIGHT.default, [])
 
 
 def filled(limits: Limits, values: ModelSettings) -> ModelSettings:
@@ -69,6 +70,11 @@ def filled(limits: Limits, values: ModelSettings) -> ModelSettings:
         image_count=_slider(1, limits.max_count, values.image_count, view.count_note(limits)),
         lora=gr.update(choices=[view.NO_LORA, *loras], value=values.lora, visible=bool(loras)),
         lora_weight=gr.update(value=values.lora_weight, visible=bool(loras)),
+        styles=gr.update(
+            choices=[(style.title, style.name) for style in limits.styles],
+            value=values.styles,
+            visible=bool(limits.styles),
+        ),
     )
 
 

@@ -1,0 +1,55 @@
+"""The line under the prompt: how many tokens it is to each text encoder, and what is not read.
+
+Counts in this process, so that it works while the worker compiles. Says nothing of a model that has
+not been loaded yet: its tokenizers are not here.
+"""
+
+import html
+
+from tpu_ui.dispatch.interface import Dispatcher
+from tpu_ui.errors import InvalidRequestError
+from tpu_ui.request import validate
+from tpu_ui.tokens import Count, count
+from tpu_ui.ui.form import limits_of
+from tpu_ui.wildcards import longest
+
+NOTHING = '<p class="tpu-tokens"></p>'
+
+# What the browser does before it asks: a pause, in which only the last of many changes is kept.
+PAUSE = "(...values) => new Promise((go) => setTimeout(() => go(values), 250))"
+
+
+class Counter:
+    """The handler, bound to a dispatcher and to nothing else."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    def tokens(self, prompt: object, styles: object, model: object) -> str:
+        """The line for a prompt with its styles; of choices in it the longest ones count."""
+        try:
+            limits = limits_of(self._dispatcher, model)
+            written = longest(prompt) if isinstance(prompt, str) else prompt
+            request = validate(limits, prompt=written, styles=styles)
+        except InvalidRequestError:  # said when the picture is asked for
+            return NOTHING
+        counts = count(self._dispatcher.readers(limits.model), request.prompt)
+        return tokens_html(counts, at_most=written != prompt)
+
+
+def tokens_html(counts: tuple[Count, ...], at_most: bool = False) -> str:
+    """ "12 of 77 tokens", and what is beyond."""
+    if not counts:
+        return NOTHING
+    named = len(counts) > 1
+    parts = [
+        f"{one.used} of {one.limit} tokens" + (f" ({', '.join(one.encoders)})" if named else "")
+        for one in counts
+    ]
+    text = ("At most " if at_most else "") + " · ".join(parts)
+    cut = [one for one in counts if one.used > one.limit]
+    if not cut:
+        return f'<p class="tpu-tokens">{html.escape(text)}</p>'
+    missing = " · ".join(dict.fromkeys(one.cut for one in cut))
+    said = html.escape(f"{text}. Not read: {missing}")
+    return f'<p class="tpu-tokens" data-kind="cut" title="{said}">{said}</p>'
