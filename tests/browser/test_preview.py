@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Complaints, Open
+from tests.browser.conftest import TIMEOUT_MS, Complaints, Open
 from tests.browser.test_page import PICTURE, ask, at_rest
 from tests.conftest import Served
 
@@ -33,7 +33,7 @@ def test_a_picture_is_seen_on_its_way_and_moves_nothing(
     # In one look: a picture that is done moves what is below it.
     seen = page.wait_for_function(SEEN, arg=[*PLACES]).json_value()
     assert seen == {"places": before, "width": 16}
-    expect(page.locator(PICTURE)).to_be_visible()
+    expect(page.locator(PICTURE)).to_be_visible(timeout=TIMEOUT_MS)
     expect(page.locator(PREVIEW)).to_be_hidden()
     assert box(page, "#stage")["y"] == box(page, "#pictures")["y"]
     at_rest(page)
