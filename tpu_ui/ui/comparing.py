@@ -110,6 +110,12 @@ class Comparing:
                 label=words.NUMBERS if along in OF_NUMBERS else words.VALUES,
             )
 
+    def values_of_both(
+        self, first: object, second: object, model: object, mode: object
+    ) -> tuple[Changed, Changed]:
+        """Another model or mode has other values on offer."""
+        return self.values(first, model, mode), self.values(second, model, mode)
+
     def estimate(self, *inputs: object) -> str:
         """What it would cost now, or why it cannot begin."""
         with said_plainly(escape=True):
