@@ -124,7 +124,8 @@ def wait_ready() -> Client:
     deadline_s = time.monotonic() + 300
     while time.monotonic() < deadline_s:
         try:
-            client = Client(f"http://127.0.0.1:{PORT}", verbose=False)
+            # Without this the client reads all certificates anew for each file, over http too.
+            client = Client(f"http://127.0.0.1:{PORT}", verbose=False, ssl_verify=False)
             if client.predict(api_name="/status")["sizes"]["256x256"]["state"] == "ready":
                 return client
         except (httpx.TransportError, ValueError):  # it is not listening yet

@@ -13,6 +13,7 @@ from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.state import is_ready, refusal, worker_survives
 from tpu_ui.errors import LoadError, ModeUnavailableError, TpuUiError, WorkerDiedError
 from tpu_ui.protocol import Failed, Finished, Started
+from tpu_ui.request import validate
 from tpu_ui.shapes import Device, Mode
 
 TARGET = Target("demo", COMPILED, SQUARE)
@@ -60,6 +61,14 @@ def test_default_mode_follows_the_device(tmp_path: Path) -> None:
     job = pool.take(pool.states[0])
     assert job is not None
     assert job.target == Target("demo", Mode.EAGER, SQUARE)
+
+
+def test_mode_that_the_app_was_started_with_is_the_one_that_requests_get(tmp_path: Path) -> None:
+    pool = make_pool(tmp_path, Mode.FUSED)
+    assert validate(pool.limits("demo"), prompt="a hill").mode is Mode.FUSED
+    pool.says(pool.states[0], started())
+    assert validate(pool.limits("demo"), prompt="a hill").mode is Mode.FUSED
+    assert validate(pool.limits("demo"), prompt="a hill", mode="eager").mode is Mode.EAGER
 
 
 def test_size_is_ready_only_where_every_worker_that_is_up_is_warm(tmp_path: Path) -> None:

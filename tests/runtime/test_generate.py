@@ -9,6 +9,7 @@ import torch
 
 from tpu_ui.errors import BrokenImageError
 from tpu_ui.runtime.generate import Encoded, StepDone, make_image
+from tpu_ui.runtime.pace import MOST_STEPS, Pace
 from tpu_ui.shapes import ImageSize
 
 SIZE = ImageSize(4, 2)
@@ -38,7 +39,7 @@ class Pipeline:
         return SimpleNamespace(images=[self.picture])
 
 
-def run(pipeline: Pipeline, steps: int = 3) -> Any:
+def run(pipeline: Pipeline, steps: int = 3, interval_s: float = 0.0) -> Any:
     arguments = {"prompt": "a hill", "num_inference_steps": steps}
     return make_image(
         pipeline,
@@ -47,6 +48,7 @@ def run(pipeline: Pipeline, steps: int = 3) -> Any:
         1,
         synchronize=lambda: None,
         encoded=lambda encode, *args, **kwargs: encode(*args, **kwargs),
+        pace=Pace(interval_s),
     )
 
 
@@ -66,6 +68,11 @@ def test_moments_come_in_order_and_the_picture_last() -> None:
     assert pixels.dtype == np.uint8
     assert pixels.shape == (2, 4, 3)
     assert (pixels == 128).all()
+
+
+def test_quick_steps_are_told_of_in_groups_and_the_last_always() -> None:
+    moments, _ = drain(run(Pipeline(np.zeros((2, 4, 3), np.float32)), 20, interval_s=1000.0))
+    assert moments == [Encoded(), StepDone(1), StepDone(1 + MOST_STEPS), StepDone(20)]
 
 
 def test_closing_stops_before_the_next_step_and_leaves_the_pipeline_as_it_was() -> None:

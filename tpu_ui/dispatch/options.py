@@ -1,6 +1,6 @@
 """How a local dispatcher was set up. Frozen; knows nothing of what goes on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +16,8 @@ WARM_CHOICES = ("default", "all", "none")
 
 @dataclass(frozen=True)
 class Options:
-    """`mode` None means each model's own default. `warm` is one of WARM_CHOICES.
+    """`mode` is the default of every model that has it; None: each model's own. `warm` is one of
+    WARM_CHOICES.
 
     `first_pause_s` is how long a worker that died while it started is left alone; each further
     death doubles it. `strategy` None means the one that moves least; `chips`, which is a worker's
@@ -47,7 +48,8 @@ class Options:
 
     def limits(self, model: str, device: Device | None) -> Limits:
         """What `model` takes on `device`; None: on the device that the choice will likely give."""
-        return self.preset(model).limits(device or self.likely_device())
+        limits = self.preset(model).limits(device or self.likely_device())
+        return replace(limits, default_mode=self.mode) if self.mode in limits.modes else limits
 
     def likely_device(self) -> Device:
         """What the choice of device will give, before a worker has said so."""

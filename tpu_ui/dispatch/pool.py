@@ -21,7 +21,7 @@ from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
-from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
+from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
@@ -145,7 +145,7 @@ class Pool:
                 chip=self._started.chip if self._started else "",
                 device_reason=self._started.reason if self._started else "",
                 model=preset.name,
-                mode=self._mode(limits),
+                mode=limits.default_mode,
                 state=phase,
                 detail=detail,
                 locked=self.options.locked,
@@ -340,19 +340,14 @@ class Pool:
         job.record(ending)
         self._changed.notify_all()
 
-    def _mode(self, limits: Limits) -> Mode:
-        chosen = self.options.mode
-        return chosen if chosen in limits.modes else limits.default_mode
-
     def _first_targets(self) -> Iterable[Target]:
         limits = self.limits(self.options.model)
-        mode = self._mode(limits)
         sizes: tuple[ImageSize, ...] = ()
         if self.options.warm == "default":
             sizes = (limits.default_size,)
         elif self.options.warm == "all":
             sizes = limits.available_sizes
-        return [Target(self.options.model, mode, size) for size in sizes]
+        return [Target(self.options.model, limits.default_mode, size) for size in sizes]
 
     def _to_warm(self, state: WorkerState) -> list[Target]:
         known = [*self._first_targets(), *state.wanted]

@@ -42,6 +42,7 @@ from tpu_ui.runtime.generate import Encoded, Moment, Picture, make_image
 from tpu_ui.runtime.loading import Course, Reached
 from tpu_ui.runtime.lora import Loras
 from tpu_ui.runtime.modes import Modes
+from tpu_ui.runtime.pace import Pace
 from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.shapes import Mode, Strategy
 from tpu_ui.strategy import Placement
@@ -238,6 +239,8 @@ class DiffusionRuntime:
                 seed,
                 self._device.synchronize,
                 functools.partial(loaded.encode, request.mode),
+                # Ranks go on event by event, and must agree on each.
+                Pace() if self._ranks is None else Pace(interval_s=0.0),
             )
             pixels = yield from self._watched(moments, clock, job, request, image)
             ran = what_ran()

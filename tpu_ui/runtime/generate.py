@@ -14,6 +14,7 @@ import torch
 from greenlet import getcurrent, greenlet
 
 from tpu_ui.errors import BrokenImageError, JobCancelledError
+from tpu_ui.runtime.pace import Pace
 from tpu_ui.shapes import ImageSize
 
 
@@ -24,7 +25,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """Denoising step `step` (from 1) is done."""
+    """Denoising step `step` (from 1) is done. Quick steps go by without one."""
 
     step: int
 
@@ -40,12 +41,13 @@ def make_image(
     seed: int,
     synchronize: Callable[[], None],
     encoded: Callable[..., Any],
+    pace: Pace,
 ) -> Generator[Moment, None, Picture]:
     """Run the pipeline once for one image; returns its pixels.
 
     `arguments` are the pipeline's own, without size, seed and callbacks. `synchronize` waits for
-    the device. `encoded(encode, ...)` gives what `encode(...)` gives, or gave before.
-    Raises BrokenImageError if the latents or the picture are not numbers.
+    the device; `pace` says after which steps. `encoded(encode, ...)` gives what `encode(...)`
+    gives, or gave before. Raises BrokenImageError if the latents or the picture are not numbers.
     """
 
     def run(tell: Callable[[Moment], None]) -> Picture:
@@ -54,13 +56,17 @@ def make_image(
         def encode_and_tell(*args: Any, **kwargs: Any) -> Any:
             embeddings = encoded(encode, *args, **kwargs)
             synchronize()  # else the time of the text encoders would count as the first step's
+            pace.start()
             tell(Encoded())
             return embeddings
 
         def step_and_tell(_: Any, index: int, timestep: Any, values: dict[str, Any]) -> Any:
-            synchronize()  # operations run ahead: without it a cancel would come steps too late
-            tell(StepDone(index + 1))
-            if index + 1 == arguments["num_inference_steps"]:
+            step, last = index + 1, arguments["num_inference_steps"]
+            if pace.is_due(step) or step == last:
+                synchronize()  # operations run ahead: without it a cancel would come steps too late
+                pace.waited(step)
+                tell(StepDone(step))
+            if step == last:
                 _check_latents(values["latents"])
             return values
 

@@ -86,7 +86,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             prompt: What the picture should show.
             negative_prompt: What it should not show, for models that take one.
             model: Name of a model; the loaded one if left out.
-            mode: "eager", "fused" or "compiled"; the model's own if left out.
+            mode: "eager", "fused" or "compiled"; what the app was started with if left out.
             size: "WIDTHxHEIGHT" in pixels, one that /status lists as ready.
             steps: Denoising steps; the model's own if left out.
             guidance: Guidance scale; the model's own if left out.
@@ -140,7 +140,7 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
 
         Parameters:
             model: Name of a model; the loaded one if left out.
-            mode: "eager", "fused" or "compiled"; the model's own if left out.
+            mode: "eager", "fused" or "compiled"; what the app was started with if left out.
             size: "WIDTHxHEIGHT" in pixels; the model's first if left out.
         """
         with said_plainly(escape=False):
