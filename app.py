@@ -65,7 +65,7 @@ def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
 
-    page = build(dispatcher).queue(**queue_arguments())
+    page = build(dispatcher, chosen.auth).queue(**queue_arguments())
     _, local_url, share_url = page.launch(
         quiet=True,
         prevent_thread_lock=True,

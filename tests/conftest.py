@@ -93,7 +93,7 @@ async def _launch(
 ) -> tuple[gr.Blocks, str]:
     """In a running loop, because without one Gradio makes a loop for each lock and closes none;
     and in a thread of its own, because Playwright's loop may run in this one."""
-    app = build(dispatcher).queue(**queue_arguments())
+    app = build(dispatcher, login).queue(**queue_arguments())
     _, url, _ = app.launch(
         server_name="127.0.0.1",
         server_port=free_port(),

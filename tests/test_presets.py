@@ -167,6 +167,35 @@ def test_model_stays_on_the_chip_unless_its_preset_says_more(tmp_path: Path) -> 
     assert preset.strategies == (Strategy.OFFLOAD, Strategy.RESIDENT)
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("rgb = [[1.0, 0.5, 0.0]]\nbias = [0.1, 0.2]", "bias"),
+        ("rgb = []", "rgb"),
+        ("rgb = [[1.0, nan, 0.0]]", "rgb.0.1"),
+        ("colours = 3", "rgb"),
+        ("rgb = [[", "not valid TOML"),
+        (None, "cannot be read"),
+    ],
+)
+def test_wrong_preview_map_is_told(tmp_path: Path, text: str | None, problem: str) -> None:
+    (tmp_path / "previews").mkdir()
+    if text is not None:
+        (tmp_path / "previews" / "small.toml").write_text(text)
+    said = wrong(tmp_path, "text_tokens = 40", 'text_tokens = 40\npreview = "small"')
+    assert said.startswith("demo.toml: preview: previews/small.toml")
+    assert problem in said
+
+
+def test_preview_map_lies_beside_the_presets_and_nowhere_else(tmp_path: Path) -> None:
+    said = wrong(tmp_path, "text_tokens = 40", 'text_tokens = 40\npreview = "../secret"')
+    assert said == "demo.toml: preview: '../secret' is not a name."
+
+
+def test_every_shipped_preset_has_a_preview() -> None:
+    assert {preset.name for preset in load_all().values() if preset.preview is None} == set()
+
+
 def test_name_that_is_not_the_file_s_is_told(tmp_path: Path) -> None:
     message = wrong(tmp_path, "A fake.", "A fake.", name="other.toml")
     assert message == "other.toml: name: is 'demo'; it must be 'other'."

@@ -30,6 +30,10 @@ class LockedError(InvalidRequestError):
     """The sizes are locked and the one asked for is not ready. The message names the ready ones."""
 
 
+class NotTheOwnerError(TpuUiError):
+    """Only the owner may do this. The message says how to become it."""
+
+
 class QueueFullError(TpuUiError):
     """Too many jobs wait already. The message says how many."""
 

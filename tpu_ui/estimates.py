@@ -23,14 +23,14 @@ def images_of(preset: Preset, plan: Plan | None, way: Way, size: ImageSize) -> t
             update={
                 "layout": way.layout,
                 "devices": way.devices,
-                "programs": tuple(_for(preset, way, one, weights) for one in image.programs),
+                "programs": tuple(computed(preset, way, one, weights) for one in image.programs),
             }
         )
         for image in whole
     )
 
 
-def _for(preset: Preset, way: Way, program: Program, weights: dict[str, int]) -> Program:
+def computed(preset: Preset, way: Way, program: Program, weights: dict[str, int]) -> Program:
     """A whole program as it would be in another layout. Temporaries are taken as the whole's, which
     are no less."""
     own = weights[program.component]

@@ -75,6 +75,7 @@ class Program(_Record):
     it refused, for the reason in `error`. Sizes are bytes of the chip's memory: arguments
     (weights included), results, what is worked with in between, the program itself; `peak_bytes`
     is what the compiler expects at the worst moment. `accessed_bytes` are read and written.
+    `devices`: on how many the program runs as one; it sums what they have.
     """
 
     component: str
@@ -83,6 +84,7 @@ class Program(_Record):
     runs: int = 1
     how: How = "compiled"
     digest: str = ""
+    devices: int = 1
     compile_s: float | None = None
     argument_bytes: int = 0
     output_bytes: int = 0

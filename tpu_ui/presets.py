@@ -20,7 +20,9 @@ from pydantic import (
     model_validator,
 )
 
+from tpu_ui import previews
 from tpu_ui.errors import InvalidRequestError, PresetError
+from tpu_ui.previews import PreviewMap
 from tpu_ui.request import IntegerRange, Limits, NumberRange
 from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
 
@@ -161,7 +163,9 @@ class Preset(_Table):
     bytes); empty where nobody has to choose by it. `whole_gib` is what of each sharded component
     every device holds, since its class's plan leaves it alone. `working_gib` is what the largest
     program of the largest size takes beside the weights. `on_host` names methods of the pipeline
-    that read values back from the device to make shapes of them: they run on the host.
+    that read values back from the device to make shapes of them: they run on the host. `preview`,
+    in the file the name of a map, is how latents look; without it nothing is seen of a picture
+    until it is done.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
@@ -191,6 +195,7 @@ class Preset(_Table):
     working_gib: float = Field(default=0, ge=0, allow_inf_nan=False)
     on_host: tuple[str, ...] = Field(default=(), strict=False)
     call: dict[str, str | int | float | bool] = {}
+    preview: PreviewMap | None = None
     examples: tuple[str, ...] = Field(default=(), strict=False)
     loras: tuple[LoraTable, ...] = Field(default=(), strict=False)
     folder: Path = Field(default=PRESETS_FOLDER, exclude=True, strict=False)
@@ -342,7 +347,7 @@ def load(path: Path) -> Preset:
 
 
 def _beside(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """The file's table, with the folder that its paths start from."""
+    """The file's table, with the folder that its paths start from and what lies beside it."""
     folder = path.parent
     loras = table.get("loras", [])
     tables = [table, *(one for one in (loras if isinstance(loras, list) else []))]
@@ -350,6 +355,11 @@ def _beside(path: Path, table: dict[str, Any]) -> dict[str, Any]:
         raise PresetError(f"{path.name}: folder: there is no such field.")
     if isinstance(loras, list):
         loras = [{**one, "folder": folder} if isinstance(one, dict) else one for one in loras]
+    if isinstance(preview := table.get("preview"), str):
+        try:
+            table = {**table, "preview": previews.load(folder, preview)}
+        except PresetError as error:
+            raise PresetError(f"{path.name}: {error}") from error
     return {**table, "loras": loras, "folder": folder}
 
 

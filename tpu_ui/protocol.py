@@ -112,6 +112,7 @@ class Stepped:
     """Step `step` (from 1) of `steps` of image `image` (from 1) of `count` is done.
 
     Step 0 means that the text is encoded and denoising begins. `left_s` is for this image.
+    `preview`: what it looks like by now, a JPEG file of a few kB; empty where there is none.
     """
 
     job: str
@@ -120,6 +121,7 @@ class Stepped:
     step: int
     steps: int
     left_s: float | None
+    preview: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,19 @@ class Counted:
 
     programs_compiled: int
     since_ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What this worker holds and what is left: of its chip, if the chip tells.
+
+    Else `of_chip` is False: what its process holds of the host's memory, and what the host has
+    left. Of a group of ranks it is the first one's.
+    """
+
+    in_use_bytes: int
+    free_bytes: int
+    of_chip: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,4 +184,4 @@ class Failed:
 Ending = Finished | Failed | Cancelled
 Progress = Loading | Warming | Warmed | Stepped | ImageMade
 JobEvent = Progress | Ending
-Event = Started | Counted | JobEvent
+Event = Started | Counted | Memory | JobEvent

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Open
 from tests.browser.test_page import PICTURE, ask, at_rest, download, drop
+from tests.browser.test_preview import PREVIEW
 from tests.launching import running
 from tpu_ui.metadata import read_png
 
@@ -46,6 +47,7 @@ def test_a_person_watches_the_warm_up_and_makes_a_picture(
     expect(page.locator("#progress")).to_have_text(
         re.compile(r"Image \d of 4: step \d+ of \d+, \d+ s left"), timeout=IMAGE_MS
     )
+    expect(page.locator(PREVIEW)).to_be_visible(timeout=IMAGE_MS)
     expect(page.locator(PICTURE)).to_be_visible(timeout=IMAGE_MS)
     at_rest(page)
     info = read_png(download(page, tmp_path))

@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import Complaints, Open
-from tests.browser.test_page import PICTURE, ask, at_rest
+from tests.browser.test_page import PICTURE, ask, at_rest, download
 from tests.conftest import Served
 from tpu_ui.metadata import read_png
 from tpu_ui.ui.history import Kept
@@ -34,7 +34,7 @@ def reload(page: Page, complaints: Complaints) -> None:
 
 
 def test_pictures_outlive_a_reload_and_tell_their_settings(
-    open_page: Open, server: Served, complaints: Complaints
+    open_page: Open, server: Served, complaints: Complaints, tmp_path: Path
 ) -> None:
     page = open_page(server)
     made(page, server, "a tree")
@@ -48,6 +48,7 @@ def test_pictures_outlive_a_reload_and_tell_their_settings(
     page.locator(THUMBNAILS).last.click()
     expect(page.locator(PICTURE)).to_be_visible()
     expect(page.locator("#result-facts")).to_contain_text("a tree")
+    assert read_png(download(page, tmp_path))["prompt"] == "a tree"
     page.locator("#prompt textarea").fill("something else")
     page.locator("#kept-use").click()
     expect(page.locator("#prompt textarea")).to_have_value("a tree")
@@ -96,6 +97,28 @@ def test_a_job_goes_on_in_view_after_a_reload(
     at_rest(page)
     open_history(page)
     expect(page.locator(THUMBNAILS)).to_have_count(1)
+
+
+def test_two_tabs_keep_one_list(open_page: Open, server: Served, complaints: Complaints) -> None:
+    one, other = open_page(server), open_page(server)
+    for page in (one, other):
+        open_history(page)
+    ask(one, "fake:slow one")
+    expect(one.locator("#progress")).to_contain_text("Step")
+    made(other, server, "other")  # begun before the first tab's job has ended
+    for page in (one, other):
+        expect(page.locator(THUMBNAILS)).to_have_count(2)
+    made(other, server, "third")
+    for page in (one, other):
+        expect(page.locator(THUMBNAILS)).to_have_count(3)
+        page.locator(THUMBNAILS).first.click()
+        expect(page.locator("#result-facts")).to_contain_text("third")
+    one.locator("#kept-forget").click()
+    expect(other.locator(THUMBNAILS)).to_have_count(0)
+    made(other, server, "after")
+    reload(one, complaints)
+    open_history(one)
+    expect(one.locator(THUMBNAILS)).to_have_count(1)
 
 
 def test_what_a_browser_made_up_is_not_read() -> None:

@@ -18,6 +18,7 @@ from tpu_ui.presets import load_all
 from tpu_ui.shapes import Strategy
 
 PICTURE = "#pictures [data-testid=detailed-image]"
+PICKED = "#size input:checked"
 
 
 def ask(page: Page, prompt: str) -> None:
@@ -190,8 +191,12 @@ def test_only_ready_sizes_can_be_picked(open_page: Open, server: Served) -> None
     page = open_page(server)
     expect(page.locator("#strip li[data-state=ready]")).to_have_count(1)
     expect(page.locator("#strip li[data-state=cold]")).to_have_count(2)
-    page.locator("#size input").click()
-    expect(page.get_by_role("option")).to_contain_text(["256x256"])
+    expect(page.get_by_role("radio", name="256x256 ready")).to_be_checked()
+    for size in ("320x192", "192x320"):
+        expect(page.get_by_role("radio", name=f"{size} cold")).to_be_disabled()
+        card = page.locator(f"#size li[data-size='{size}']")
+        expect(card).to_contain_text("cold, time not known yet, locked")
+        expect(card).to_have_attribute("title", re.compile("only ready sizes can be chosen"))
 
 
 def test_another_mode_shows_its_own_sizes(open_page: Open, server: Served) -> None:
@@ -396,7 +401,7 @@ def test_warm_ups_are_watched_and_their_sizes_become_choices(open_page: Open, se
         expect(page.locator("#strip li[data-state=compiling]")).to_contain_text("256x256")
         expect(page.locator("#now")).to_contain_text("Warming up")
         expect(page.locator("#strip li[data-size='256x256']")).to_contain_text("ready, took")
-        expect(page.locator("#size input")).to_have_value("256x256")
+        expect(page.locator(PICKED)).to_have_value("256x256")
         ask(page, "a tree")
         expect(page.locator(PICTURE)).to_be_visible()
         page.get_by_text("Programs and warm-up").click()
@@ -407,9 +412,10 @@ def test_warm_ups_are_watched_and_their_sizes_become_choices(open_page: Open, se
         expect(page.locator("#strip li[data-size='320x192']")).to_contain_text("ready, took")
         expect(page.locator("#progress")).to_contain_text("320x192 is ready: 4 programs")
         at_rest(page)
-        expect(page.locator("#size input")).to_have_value("256x256")
-        page.locator("#size input").click()
-        page.get_by_role("option", name="320x192").click()
+        expect(page.locator(PICKED)).to_have_value("256x256")
+        page.get_by_role("radio", name="256x256").focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(PICKED)).to_have_value("320x192")
         expect(page.locator("#size")).to_contain_text("320x192 is ready")
         ask(page, "a tree")
         expect(page.locator("#result-facts")).to_contain_text("320x192")
@@ -419,15 +425,14 @@ def test_warm_ups_are_watched_and_their_sizes_become_choices(open_page: Open, se
 def test_an_unlocked_page_says_the_cost_before_generate(open_page: Open, serve: Serve) -> None:
     with serve(locked=False) as served:
         page = open_page(served)
-        page.locator("#size input").click()
-        page.get_by_role("option", name="192x320 (cold)").click()
+        page.locator("#size li[data-size='192x320']").click()
         expect(page.locator("#size")).to_contain_text(
             "192x320 is cold and has to be compiled first: time not known yet."
         )
         ask(page, "a tree")
         expect(page.locator("#result-facts")).to_contain_text("192x320")
         expect(page.locator("#size")).to_contain_text("192x320 is ready")
-        expect(page.locator("#size input")).to_have_value("192x320")
+        expect(page.locator(PICKED)).to_have_value("192x320")
         page.close()
 
 
@@ -450,17 +455,17 @@ def test_another_strategy_loads_the_model_again_and_pictures_say_so(
         page.get_by_text("Programs and warm-up").click()
         expect(page.locator("#strategy")).to_contain_text("Resident: no limit is known")
         expect(page.locator("#strategy")).to_contain_text("Sharded is not available: the software")
-        expect(page.locator("#strategy")).to_contain_text("A change loads the model again.")
+        expect(page.locator("#strategy")).to_contain_text("the model is then loaded again.")
         page.locator("#strategy input").click()
         expect(page.get_by_role("option")).to_contain_text(
             ["Automatic", "Resident", "Staged", "Offload"]
         )
         page.get_by_role("option", name="Offload").click()
-        expect(page.locator("#strip .tpu-facts")).to_contain_text("Offload")
+        expect(page.locator("#facts")).to_contain_text("Offload")
         expect(page.locator("#strategy")).to_contain_text("Offload: asked for.")
         expect(page.locator("#strip li[data-size='256x256']")).to_contain_text("ready, took")
         expect(page.locator("#strategy input")).to_have_value("Offload: one part at a time")
-        expect(other.locator("#strip .tpu-facts")).to_contain_text("Offload")
+        expect(other.locator("#facts")).to_contain_text("Offload")
         other.get_by_text("Programs and warm-up").click()
         expect(other.locator("#strategy input")).to_have_value("Offload: one part at a time")
         ask(page, "a tree")
@@ -493,7 +498,7 @@ def test_the_strategy_of_a_locked_app_is_told_and_cannot_be_changed(
 ) -> None:
     page = open_page(server)
     page.get_by_text("Programs and warm-up").click()
-    expect(page.locator("#strategy")).to_contain_text("Locked: --strategy chooses it")
+    expect(page.locator("#strategy")).to_contain_text("The owner can change it")
     expect(page.locator("#strategy input")).to_be_disabled()
 
 
@@ -566,7 +571,7 @@ def test_choosing_a_model_brings_its_limits_and_its_sizes(open_page: Open, serve
         page.locator("#warm-up").click()
         expect(page.locator("#progress")).to_contain_text("256x256 is ready")
         expect(page.locator("#strip li[data-state=ready]")).to_have_count(1)
-        expect(page.locator("#size input")).to_have_value("256x256")
+        expect(page.locator(PICKED)).to_have_value("256x256")
         ask(page, "a tree")
         expect(page.locator(PICTURE)).to_be_visible()
         page.close()

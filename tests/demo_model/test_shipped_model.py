@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,9 @@ from demo_model import contact_sheet, dataset, scorer
 from demo_model.captions import parse
 from demo_model.scene import PICTURE_SIZES_PX
 from demo_model.score import Tally, compare, score_model, score_scorer
+from tpu_ui import presets
+from tpu_ui.runtime.preview import Preview
+from tpu_ui.shapes import ImageSize
 
 FOLDER = Path(__file__).parents[2] / "presets" / "demo"
 SQUARE = (256, 256)
@@ -136,6 +141,40 @@ def test_guidance_changes_the_picture_and_unknown_words_do_not_break_it(
 def test_few_steps_work(pipeline: StableDiffusion3Pipeline, steps: int) -> None:
     (picture,) = _draw(pipeline, ["a green tree"], steps=steps)
     assert np.isfinite(np.asarray(picture)).all()
+
+
+def test_previews_resemble_the_picture_more_and_more(pipeline: StableDiffusion3Pipeline) -> None:
+    colours = presets.load_all()["demo"].preview
+    assert colours is not None
+    shown: list[bytes] = []
+    preview = Preview(pipeline, colours, ImageSize(*SQUARE), clock=lambda: 10.0 * len(shown))
+
+    def look(_: object, index: int, __: object, values: dict[str, Any]) -> dict[str, Any]:
+        shown.append(preview.after(index + 1, values["latents"]))
+        return values
+
+    made = pipeline(
+        "a red house left of two green trees under a night sky",
+        height=SQUARE[1],
+        width=SQUARE[0],
+        num_inference_steps=8,
+        guidance_scale=contact_sheet.GUIDANCE,
+        generator=torch.Generator().manual_seed(0),
+        max_sequence_length=1,
+        callback_on_step_end=look,
+    ).images[0]
+    likeness = {step: _likeness(shown[step - 1], made) for step in (2, 6, 8)}
+    assert likeness[2] > 0.6, likeness
+    assert likeness[6] > 0.9, likeness
+    assert likeness[8] > 0.95, likeness
+
+
+def _likeness(jpeg: bytes, made: Image.Image) -> float:
+    """Correlation of a preview's values with those of the picture, as small."""
+    with Image.open(io.BytesIO(jpeg)) as preview:
+        small = made.resize(preview.size, Image.Resampling.BOX)
+        sides = (np.asarray(preview.convert("RGB")), np.asarray(small))
+        return float(np.corrcoef(*(side.astype(float).ravel() for side in sides))[0, 1])
 
 
 def test_the_number_of_zero_tokens_hardly_matters(pipeline: StableDiffusion3Pipeline) -> None:

@@ -57,8 +57,29 @@ def test_paced_listener_hears_the_newest_step_and_all_else_at_once() -> None:
     assert len(list(job.follow())) == 7, "without a pace nothing is left out"
 
 
-def stepped(job: Job, step: int) -> Stepped:
-    return Stepped(job.id, 1, 1, step, 30, None)
+def stepped(job: Job, step: int, preview: bytes = b"") -> Stepped:
+    return Stepped(job.id, 1, 1, step, 30, None, preview)
+
+
+def test_only_the_newest_preview_is_kept() -> None:
+    job = Job(TARGET)
+    for step in range(1, 4):
+        job.record(stepped(job, step, b"%d" % step))
+    job.record(stepped(job, 4))
+    assert previews_of(job) == [b"", b"", b"3", b""]
+    job.record(Finished(job.id))
+    assert previews_of(job) == [b""] * 4
+
+
+def previews_of(job: Job) -> list[bytes]:
+    return [update.preview for update in job.recorded() if isinstance(update, Stepped)]
+
+
+def test_paced_listener_sees_the_newest_preview_though_its_step_was_overtaken() -> None:
+    job = Job(TARGET)
+    for step, preview in ((1, b"one"), (2, b"two"), (3, b"")):
+        job.record(stepped(job, step, preview))
+    assert next(job.follow(pace_s=30.0)) == stepped(job, 3, b"two")
 
 
 def test_ids_cannot_be_guessed() -> None:

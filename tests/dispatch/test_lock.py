@@ -19,7 +19,7 @@ from tests.dispatch.driving import (
 )
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.errors import LockedError
-from tpu_ui.protocol import Finished, Warming
+from tpu_ui.protocol import Failed, Finished, Warming
 from tpu_ui.shapes import Mode, ProgramState
 
 Start = Callable[..., LocalDispatcher]
@@ -99,3 +99,22 @@ def test_ready_request_does_not_wait_for_warm_ups_of_the_start(start: Start) -> 
         mode: {"64x64", "96x64"} for mode in Mode
     }
     assert state_of(status, SQUARE, COMPILED) is ProgramState.READY
+
+
+def test_a_lock_at_run_time_refuses_what_is_cold_and_ends_with_the_lock(start: Start) -> None:
+    dispatcher = start("fake:slow-warm")
+    wait_ready(dispatcher)
+    waits = dispatcher.submit(ask(dispatcher, "fake:slow", steps=10))
+    behind = dispatcher.submit(ask(dispatcher, size=WIDE))
+    dispatcher.set_locked(True)
+    assert dispatcher.status().locked
+    with pytest.raises(LockedError, match="96x64 is not ready"):
+        dispatcher.submit(ask(dispatcher, size=WIDE))
+    assert isinstance(ending_of(dispatcher, waits), Finished)
+    refused = ending_of(dispatcher, behind)
+    assert isinstance(refused, Failed)
+    assert refused.kind == "LockedError"
+    dispatcher.set_locked(False)
+    assert isinstance(
+        ending_of(dispatcher, dispatcher.submit(ask(dispatcher, size=WIDE))), Finished
+    )

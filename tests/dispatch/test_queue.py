@@ -81,7 +81,21 @@ def test_waiting_jobs_are_told_their_place_as_it_changes(ready: LocalDispatcher)
     assert ready.status().queue_length == 3
     assert ready.status().state == "busy"
     updates = all_updates(ready, jobs[2])
-    assert [one.position for one in updates if isinstance(one, Queued)] == [2, 1, 0]
+    places = [one.position for one in updates if isinstance(one, Queued)]
+    assert list(dict.fromkeys(places)) == [2, 1, 0]
+
+
+def test_waiting_jobs_are_told_how_long_it_may_take(start: Start) -> None:
+    dispatcher = start()
+    wait_ready(dispatcher)
+    ending_of(dispatcher, dispatcher.submit(ask(dispatcher, "fake:slow", steps=5)))  # 0.2 s a step
+    running = dispatcher.submit(ask(dispatcher, "fake:slow", steps=5))
+    wait_step(dispatcher, running, 0)
+    dispatcher.submit(ask(dispatcher, "fake:slow", steps=20))
+    last = dispatcher.submit(ask(dispatcher))
+    told = next(one for one in dispatcher.updates(last) if isinstance(one, Queued))
+    assert told.position == 1
+    assert told.expected_s == pytest.approx(5.0, abs=0.7)
 
 
 def test_wait_in_the_queue_is_part_of_the_timings(ready: LocalDispatcher) -> None:

@@ -18,8 +18,9 @@ from tests.dispatch.driving import (
     wait_ready,
 )
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.dispatch.state import warming_message
 from tpu_ui.protocol import Failed, Finished, Warmed, Warming
-from tpu_ui.shapes import ProgramState
+from tpu_ui.shapes import Mode, ProgramState
 
 Start = Callable[..., LocalDispatcher]
 
@@ -30,7 +31,8 @@ def test_stages_and_counts_are_in_view_while_it_goes_on(start: Start) -> None:
         dispatcher, lambda status: status.sizes[COMPILED][SQUARE].stage == "step 1 of 2"
     )
     assert status.state == "warming"
-    assert status.detail.startswith("Compiling 64x64 in compiled mode: step 1 of 2")
+    assert status.detail.startswith("Compiling 64x64 in compiled mode: 1 program, ")
+    assert "(step 1 of 2)" in status.detail
     assert status.sizes[COMPILED][SQUARE].programs_compiled >= 1
     done = wait_ready(dispatcher).sizes[COMPILED][SQUARE]
     assert (done.state, done.programs_compiled) == (ProgramState.READY, 4)
@@ -157,3 +159,17 @@ def test_cost_of_a_warm_up_is_known_at_the_next_start(start: Start) -> None:
     updates = all_updates(second, second.warm_up("demo", COMPILED, SQUARE))
     expected = {one.expected_s for one in updates if isinstance(one, Warming)}
     assert expected == {cold[SQUARE].expected_s}
+
+
+@pytest.mark.parametrize(
+    ("programs", "expected_s", "said"),
+    [
+        (41, 30.2, "41 programs, 12 s of about 30 s (step 1 of 2)."),
+        (1, None, "1 program, 12 s so far (step 1 of 2)."),
+    ],
+)
+def test_a_warm_up_says_programs_and_seconds_of_how_many(
+    programs: int, expected_s: float | None, said: str
+) -> None:
+    event = Warming("j", Mode.COMPILED, WIDE, "step 1 of 2", programs, 12.4, expected_s)
+    assert warming_message(event) == f"Compiling 96x64 in compiled mode: {said}"

@@ -23,6 +23,11 @@ started = runtime.started()
 print(started.device, started.reason, sep="|")
 print(result, runtime.programs_compiled(), backend._get_cache_stats().num_compilations)
 print(*runtime.program_names(0))
+before = runtime.memory()
+held = torch.ones(2**26, device="tpu") + 1
+torch.accelerator.synchronize()
+after = runtime.memory()
+print(after.of_chip, (after.in_use_bytes - before.in_use_bytes) / 2**28, after.free_bytes > 0)
 """
 
 
@@ -51,9 +56,13 @@ def test_later_processes_compile_nothing_and_both_counters_agree(cache: Path) ->
     assert ours == theirs > 3
     assert {"arange", "mul", "sum"} <= set(first[2].split())
     assert len(first[2].split()) == ours
+    # The software TPU's memory is its process's: a tensor of 256 MiB is seen.
+    of_chip, gained, some_is_free = first[3].split()
+    assert (of_chip, some_is_free) == ("False", "True")
+    assert 0.9 < float(gained) < 4
     # More than one: what the second process leaves behind must not harm the third.
     for _ in range(3):
-        assert run(COUNT, cache)[1:] == ["45 0 0", ""]
+        assert run(COUNT, cache)[1:3] == ["45 0 0", ""]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage"])

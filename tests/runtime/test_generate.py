@@ -49,6 +49,7 @@ def run(pipeline: Pipeline, steps: int = 3, interval_s: float = 0.0) -> Any:
         synchronize=lambda: None,
         encoded=lambda encode, *args, **kwargs: encode(*args, **kwargs),
         pace=Pace(interval_s),
+        send=lambda latents: None,
     )
 
 

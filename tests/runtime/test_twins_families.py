@@ -1,14 +1,17 @@
 """Each real preset's twin makes pictures on a plain CPU, by diffusers alone."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.runtime import twins
 from tests.runtime.twins import plain
 from tests.runtime.twins.making import KINDS
 from tpu_ui.presets import Preset, load_all
+from tpu_ui.runtime.preview import Preview
 
 REAL = [preset for preset in load_all().values() if not preset.is_local]
 SEEN = 0.5  # a mean difference, of 255, that shows when a picture is saved
@@ -35,8 +38,19 @@ def test_a_twin_draws_by_prompt_and_seed(real: Preset, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("real", REAL, ids=lambda preset: preset.name)
-def test_a_twin_draws_its_second_size(real: Preset, tmp_path: Path) -> None:
+def test_a_twin_draws_its_second_size_and_its_latents_show_it(real: Preset, tmp_path: Path) -> None:
     twin = twins.of(real, tmp_path)
     wide = twin.model_copy(update={"sizes": twin.sizes[1:]})
-    wish = {"prompt": "a hill", "steps": twin.steps.minimum, "seed": 1}
-    assert plain.picture(plain.pipeline_of(twin), wide, wish).shape == (32, 64, 3)
+    wish = {"prompt": "a hill", "steps": max(2, twin.steps.minimum), "seed": 1}
+    pipeline = plain.pipeline_of(twin)
+    assert twin.preview is not None
+    preview, shown = Preview(pipeline, twin.preview, wide.image_sizes[0]), []
+
+    def look(_: Any, index: int, __: Any, values: dict[str, Any]) -> dict[str, Any]:
+        shown.append(preview.after(index + 1, values["latents"]))
+        return values
+
+    picture = plain.picture(pipeline, wide, wish, callback_on_step_end=look)
+    assert picture.shape == (32, 64, 3)
+    with Image.open(io.BytesIO(next(filter(None, shown)))) as small:
+        assert small.size == (64 // pipeline.vae_scale_factor, 32 // pipeline.vae_scale_factor)

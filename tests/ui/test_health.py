@@ -5,6 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import Serve, Served, presets_with
+from tpu_ui.runtime.fake import MEMORY
 from tpu_ui.shapes import ImageSize
 
 LOGIN = ("me", "a-long-password")
@@ -57,6 +58,9 @@ def test_metrics_count_images_jobs_and_programs(serve: Serve) -> None:
     assert before["tpu_ui_sizes", "compiled", "cold"] == 2
     assert before["tpu_ui_programs_compiled_since_ready",] == 0
     gained = {name: after[name] - before[name] for name in after if name in before}
+    assert gained["tpu_ui_uptime_seconds",] > 0
+    assert after["tpu_ui_memory_bytes", "in_use", "chip", "0"] == MEMORY.in_use_bytes
+    assert after["tpu_ui_memory_bytes", "free", "chip", "0"] == MEMORY.free_bytes
     assert gained["tpu_ui_images_total",] == 4
     assert gained["tpu_ui_jobs_total", "finished"] == 2
     assert gained["tpu_ui_jobs_total", "failed"] == 1

@@ -10,13 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import presets_with
-from tpu_ui.dispatch.interface import ImageSaved, Queued, SizeStatus, Status, Update
+from tpu_ui.dispatch.interface import (
+    ImageSaved,
+    Queued,
+    Report,
+    SizeStatus,
+    Status,
+    Tally,
+    Update,
+    WorkerReport,
+)
 from tpu_ui.metadata import ImageInfo, Timings
-from tpu_ui.protocol import Cancelled, Failed, Finished, Loading, Stepped, Warmed, Warming
+from tpu_ui.protocol import Cancelled, Failed, Finished, Loading, Memory, Stepped, Warmed, Warming
 from tpu_ui.request import Limits
 from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
-from tpu_ui.ui import strip, view
+from tpu_ui.ui import picker, report, strip, view
 
 SQUARE, WIDE, TALL = ImageSize(256, 256), ImageSize(320, 192), ImageSize(192, 320)
 NASTY = "<script>alert('x')</script> & \"quoted\""
@@ -88,6 +97,9 @@ def warming(expected_s: float | None = 30.0) -> Warming:
         (Queued("j", 0), "Waiting: yours is next."),
         (Queued("j", 1), "Waiting: 1 job is before yours."),
         (Queued("j", 2), "Waiting: 2 jobs are before yours."),
+        (Queued("j", 2, 40.2), "Waiting: 2 jobs are before yours, about 40 s."),
+        (Queued("j", 0, 200.0), "Waiting: yours is next, about 3 min 20 s."),
+        (Queued("j", 0, 0.3), "Waiting: yours is next."),
         (Loading("j", "vae", 2, 4, 10_000_000), "Loading vae, 2 of 4: 10 MB so far."),
         (Loading("j", "vae", 4, 4, 23_400_000_000), "Loading vae, 4 of 4: 23.4 GB so far."),
         (warming(), "Compiling 320x192: 41 programs, 12 s of about 30 s"),
@@ -137,6 +149,32 @@ def test_a_bar_is_not_full_before_the_end(elapsed_s: float, expected_s: float | 
     assert done is None or 0 <= done < 1
 
 
+def a_report(**changes: Any) -> Report:
+    values: dict[str, Any] = {
+        "index": 0,
+        "pid": 7,
+        "state": "ready",
+        "chip": "v6e",
+        "versions": (("torch", "2.13.0"),),
+        "memory": Memory(5 * 2**30, 11 * 2**30, of_chip=True),
+        "programs_compiled": 128,
+        **changes,
+    }
+    return Report(7300.0, (WorkerReport(**values),))
+
+
+def test_the_owner_is_told_memory_time_and_versions_and_of_what_the_memory_is() -> None:
+    page = report.facts_html(status(), a_report(), Tally(images=9, failed=2))
+    for words in ("5.0 of 16.0 GiB of the chip in use, 11.0 free", "2 h 1 min", "torch 2.13.0"):
+        assert words in page
+    for words in ("process 7", "2 jobs", "<dd>9</dd>", "2 failed", "128 programs, 0 of them"):
+        assert words in page
+    host = a_report(memory=Memory(2**30, 2**31, of_chip=False))
+    assert "1.0 GiB of the host" in report.facts_html(status(), host, Tally())
+    gone = a_report(memory=None, pid=None, state="failed")
+    assert "not known yet" in report.facts_html(status(), gone, Tally())
+
+
 @given(st.text())
 def test_text_from_outside_never_becomes_markup(text: str) -> None:
     pages = [
@@ -145,9 +183,13 @@ def test_text_from_outside_never_becomes_markup(text: str) -> None:
         view.note_html(text),
         view.result_html([info(notices=(text,), size=text)]),
         strip.now_html(status(detail=text, state=text)),
-        strip.strip_html(status(chip=text, device_reason=text), text, Mode.COMPILED, {}),
+        strip.strip_html(status(chip=text, device_reason=text), text, Mode.COMPILED),
+        picker.cards_html({TALL: SizeStatus(ProgramState.FAILED, reason=text)}, True, text),
+        report.facts_html(status(device_reason=text), a_report(chip=text), Tally()),
+        report.log_html([[text], [text]]),
     ]
     ours = {"div", "p", "i", "dl", "dt", "dd", "span", "section", "ul", "li", "b", "strong"}
+    ours |= {"fieldset", "legend", "label", "input", "pre", "h4"}
     for page in pages:
         assert set(re.findall(r"</?([^\s>]*)", page)) <= ours
 
@@ -158,31 +200,46 @@ def test_a_prompt_in_a_file_is_shown_as_text() -> None:
     assert html.escape(NASTY) in page
 
 
-def test_the_strip_tells_the_state_of_each_size() -> None:
-    now = status()
-    page = strip.strip_html(now, "Demo", Mode.COMPILED, now.sizes[Mode.COMPILED])
+def test_the_picker_tells_the_state_of_each_size() -> None:
+    page = picker.cards_html(status().sizes[Mode.COMPILED], False, "")
     assert "ready, took 12 s" in page
     assert "compiling: 41 programs, 12 s of about 30 s" in page
     assert "cold, about 31 s" in page
     failed = SizeStatus(ProgramState.FAILED, reason="out of memory")
-    assert "failed: out of memory" in strip.strip_html(now, "Demo", Mode.COMPILED, {TALL: failed})
+    assert "failed: out of memory" in picker.cards_html({TALL: failed}, False, "")
+
+
+def test_a_size_has_its_shape_to_scale() -> None:
+    page = picker.cards_html(status().sizes[Mode.COMPILED], False, "")
+    sides = re.findall(r"width:(\d+)px;height:(\d+)px", page)
+    assert [(int(w), int(h)) for w, h in sides] == [(24, 24), (30, 18), (18, 30)]
+
+
+def test_a_size_that_cannot_be_chosen_says_why() -> None:
+    unfit = SizeStatus(ProgramState.COLD, unfit="needs 40 GiB, the chip has 32")
+    cold = SizeStatus(ProgramState.COLD, expected_s=31.0)
+    sizes = {SQUARE: SizeStatus(ProgramState.READY), WIDE: cold, TALL: unfit}
+    for locked in (False, True):
+        ready, waits, too_large = re.findall("<li.*?</li>", picker.cards_html(sizes, locked, ""))
+        assert "disabled" not in ready
+        assert ("disabled" in waits) is locked
+        assert ("cold, about 31 s, locked" in waits) is locked
+        assert (picker.LOCKED in waits) is locked
+        assert "disabled" in too_large
+        assert "does not fit: needs 40 GiB, the chip has 32" in too_large
 
 
 def test_the_same_state_gives_the_same_page() -> None:
-    now = status()
-    sizes = now.sizes[Mode.COMPILED]
-    once = strip.strip_html(now, "Demo", Mode.COMPILED, sizes)
-    assert once == strip.strip_html(status(), "Demo", Mode.COMPILED, sizes)
+    once = strip.strip_html(status(), "Demo", Mode.COMPILED)
+    assert once == strip.strip_html(status(), "Demo", Mode.COMPILED)
+    cards = [picker.cards_html(status().sizes[Mode.COMPILED], True, "a") for _ in range(2)]
+    assert cards[0] == cards[1]
 
 
 def test_a_locked_picker_offers_ready_sizes_only() -> None:
     sizes = view.sizes_of(status(), limits(), Mode.COMPILED)
-    assert view.size_choices(status(), sizes) == (("256x256", "256x256"),)
-    assert [value for _, value in view.size_choices(status(locked=False), sizes)] == [
-        "256x256",
-        "320x192",
-        "192x320",
-    ]
+    assert view.open_sizes(status(), sizes) == ["256x256"]
+    assert view.open_sizes(status(locked=False), sizes) == ["256x256", "320x192", "192x320"]
 
 
 def test_an_unlocked_picker_says_the_cost_first() -> None:
@@ -204,9 +261,8 @@ def test_a_model_that_is_not_loaded_has_only_cold_sizes() -> None:
     [("320x192", "320x192"), ("1x1", "256x256"), (None, "256x256"), (7, "256x256")],
 )
 def test_the_visitors_choice_is_kept_while_it_is_on_offer(wanted: object, chosen: str) -> None:
-    choices = (("320x192 (cold)", "320x192"), ("256x256", "256x256"))
-    assert view.chosen_size(choices, wanted, SQUARE) == chosen
-    assert view.chosen_size((), wanted, SQUARE) is None
+    assert view.chosen_size(["320x192", "256x256"], wanted, SQUARE) == chosen
+    assert view.chosen_size([], wanted, SQUARE) is None
 
 
 def test_modes_that_cannot_run_are_named_with_the_reason() -> None:
@@ -228,18 +284,15 @@ def test_strategies_that_run_here_are_choices_and_say_what_they_do() -> None:
 
 
 def test_strategy_says_what_runs_and_why_what_cannot_and_what_a_change_takes() -> None:
-    assert view.strategy_note(status(locked=False)) == (
+    assert view.strategy_note(status()) == (
         "Staged: needs 23.1 of 32 GiB. Sharded is not available: there is one chip."
-        " A change loads the model again."
-    )
-    assert view.strategy_note(status()).endswith(
-        "Locked: --strategy chooses it when the app starts."
+        " The owner can change it; the model is then loaded again."
     )
 
 
 def test_strip_and_status_tell_the_strategy_and_its_reason() -> None:
     now = status(placement=Placement(Strategy.SHARDED, 8, reason="needs <20 GiB"))
-    page = strip.strip_html(now, "Demo", Mode.COMPILED, {})
+    page = strip.strip_html(now, "Demo", Mode.COMPILED)
     assert '<div title="needs &lt;20 GiB"><dt>Strategy</dt><dd>Sharded</dd></div>' in page
     told = strip.status_dict(now)
     assert (told["strategy"], told["devices"]) == ("sharded", 8)

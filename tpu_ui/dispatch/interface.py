@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tpu_ui.metadata import ImageInfo
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import JobEvent
+from tpu_ui.protocol import JobEvent, Memory
 from tpu_ui.request import GenerationRequest, Limits
 from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
@@ -61,10 +61,14 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A job waits: `position` jobs are before it (0: it is next)."""
+    """A job waits: `position` jobs are before it (0: it is next).
+
+    `expected_s`: until its turn, the job that runs included; None where nobody knows.
+    """
 
     job: str
     position: int
+    expected_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,28 @@ class Tally:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """One worker. `pid` and `memory` are None while it has no process; `versions` are those of the
+    packages that it runs."""
+
+    index: int
+    pid: int | None
+    state: str
+    chip: str
+    versions: tuple[tuple[str, str], ...]
+    memory: Memory | None
+    programs_compiled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the owner of the machine may want to know besides the status."""
+
+    uptime_s: float
+    workers: tuple[WorkerReport, ...]
+
+
 class Dispatcher(Protocol):
     """Every method may be called from any thread."""
 
@@ -137,6 +163,12 @@ class Dispatcher(Protocol):
         StrategyError, InvalidRequestError (unknown model).
         """
 
+    def set_locked(self, locked: bool) -> None:
+        """Refuse, or take, requests for what is not ready, from now on.
+
+        A job that waits for such a size fails when its turn comes after a lock.
+        """
+
     def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
         """All updates of a job from its beginning, as they come; ends after the job's ending.
 
@@ -156,6 +188,12 @@ class Dispatcher(Protocol):
 
     def tally(self) -> Tally:
         """What has been done since the start."""
+
+    def report(self) -> Report:
+        """What the owner may want to know. Never blocks on a worker."""
+
+    def log_lines(self, worker: int) -> list[str]:
+        """The last lines of a worker's log, oldest first; bounded in number and length."""
 
     def close(self) -> None:
         """End all workers; no process is left behind."""

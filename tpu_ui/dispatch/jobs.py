@@ -4,10 +4,10 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from tpu_ui.dispatch.interface import ImageSaved, Tally, Update
+from tpu_ui.dispatch.interface import ImageSaved, Queued, Tally, Update
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Stepped
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import ImageSize, Mode
@@ -43,10 +43,11 @@ class Job:
         self.waiting: set[int] = set()
         self.working: set[int] = set()
         self.parts: list[Ending] = []
-        self.position: int | None = None
+        self.told: Queued | None = None  # its place, as last told
         self.cancel_asked = False
         self.images = 0
         self._log: list[Update] = []
+        self._previewed: int | None = None  # the only place in the log that has a preview
         self._ending: Ending | None = None
         self._changed = threading.Condition()
 
@@ -61,12 +62,24 @@ class Job:
         with self._changed:
             if self._ending is not None:
                 return False
+            self._keep_newest_preview(update)
             self._log.append(update)
             self.images += isinstance(update, ImageSaved)
             if isinstance(update, Ending):
                 self._ending = update
             self._changed.notify_all()
             return True
+
+    def _keep_newest_preview(self, update: Update) -> None:
+        """A preview is forgotten when a newer one comes, or the picture itself, or the end."""
+        shows = isinstance(update, Stepped) and bool(update.preview)
+        if self._previewed is not None and (shows or isinstance(update, ImageSaved | Ending)):
+            step = self._log[self._previewed]
+            assert isinstance(step, Stepped)
+            self._log[self._previewed] = replace(step, preview=b"")
+            self._previewed = None
+        if shows:
+            self._previewed = len(self._log)
 
     def recorded(self) -> list[Update]:
         """All updates so far."""
@@ -77,17 +90,20 @@ class Job:
         """All updates from the first, as they come; ends after the ending.
 
         With a pace, only the newest step is told, and the next one no sooner than so many seconds
-        later; what is not a step is told at once.
+        later; what is not a step is told at once. Of the previews only the newest is ever told.
         """
         seen, quiet_until_s = 0, 0.0
         while True:
             fresh = self._news(seen, quiet_until_s)
             seen += len(fresh)
+            preview = b""
             for number, update in enumerate(fresh, start=1):
                 if pace_s and isinstance(update, Stepped):
+                    preview = update.preview or preview
                     if number < len(fresh):
                         continue
                     quiet_until_s = time.monotonic() + pace_s
+                    update = replace(update, preview=preview)
                 yield update
                 if isinstance(update, Ending):
                     return

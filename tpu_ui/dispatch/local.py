@@ -5,11 +5,13 @@ ties them together. Knows nothing of Gradio, sockets or torch.
 """
 
 import atexit
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tpu_ui.dispatch import logs
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import CancelResult, Status, Tally, Update
+from tpu_ui.dispatch.interface import CancelResult, Report, Status, Tally, Update
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
@@ -79,6 +81,7 @@ class LocalDispatcher:
         preset, machine = options.preset(model), options.machine(None)
         choose(preset, strategy, machine, usable(preset, machine.chip))  # refused here, if at all
         self._pool = Pool(options, Costs(cache))
+        self._began_s = time.monotonic()
         self._slots = [Slot(self._pool, state) for state in self._pool.states]
         for slot in self._slots:
             slot.start()
@@ -109,6 +112,10 @@ class LocalDispatcher:
     def set_strategy(self, model: str, strategy: Strategy | None) -> None:
         self._pool.set_strategy(model, strategy)
 
+    def set_locked(self, locked: bool) -> None:
+        with self._pool.lock:
+            self._pool.locked = locked
+
     def updates(self, job: str, pace_s: float = 0.0) -> Iterator[Update]:
         found = self._pool.jobs.get(job)
         if found is None:
@@ -133,6 +140,14 @@ class LocalDispatcher:
 
     def tally(self) -> Tally:
         return self._pool.jobs.tally()
+
+    def report(self) -> Report:
+        with self._pool.lock:
+            workers = tuple(state.report() for state in self._pool.states)
+        return Report(time.monotonic() - self._began_s, workers)
+
+    def log_lines(self, worker: int) -> list[str]:
+        return logs.last_lines(logs.path(self._pool.options.cache, worker))
 
     def worker_pids(self) -> tuple[int, ...]:
         """The processes of the workers that run now."""

@@ -17,6 +17,7 @@ from tpu_ui.dispatch.state import (
     refusal,
     size_status,
 )
+from tpu_ui.dispatch.waits import Waits, worth_telling
 from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
@@ -32,7 +33,9 @@ class Pool:
 
     def __init__(self, options: Options, costs: Costs) -> None:
         self.options = options
+        self.locked = options.locked
         self.costs = costs
+        self.waits = Waits(costs, options.preset)
         self.jobs = JobBook()
         self.closing = threading.Event()
         self.lock = threading.RLock()
@@ -62,7 +65,7 @@ class Pool:
             self._refuse_if_closing()
             self._refuse_if_failed(target)
             ready = is_ready(target, self.states)
-            if self.options.locked and not ready:
+            if self.locked and not ready:
                 raise LockedError(self.not_ready(target))
             self.placement(self.options.preset(target.model))
             waiting = sum(1 for queued in self._queue if queued.request)
@@ -148,7 +151,7 @@ class Pool:
                 mode=limits.default_mode,
                 state=phase,
                 detail=detail,
-                locked=self.options.locked,
+                locked=self.locked,
                 sizes={
                     mode: {
                         size: self._size_status(Target(preset.name, mode, size))
@@ -187,7 +190,7 @@ class Pool:
                 self._changed.wait(WAIT_S)
                 job = self._next_for(state)
             if job is not None:
-                state.job = job
+                state.job, state.stepped = job, None
                 state.phase, state.detail = "busy", "Making a picture."
                 self._announce()
             return job
@@ -270,6 +273,17 @@ class Pool:
             asked, state.restart_asked = state.restart_asked, False
             return asked
 
+    def tell_places(self) -> None:
+        """Tell each waiting job its place and how long it may wait, where that has changed."""
+        with self.lock:
+            waiting = [job for job in self._queue if not job.working]
+            expected = self.waits.expected(self._queue, self.states) if waiting else {}
+            for place, job in enumerate(waiting):
+                now = Queued(job.id, place, expected.get(job.id))
+                if worth_telling(job.told, now):
+                    job.told = now
+                    job.record(now)
+
     def not_ready(self, target: Target) -> str:
         with self.lock:
             model = self._shown().preset
@@ -293,7 +307,7 @@ class Pool:
         failures = [state.failure for state in self.states if state.failure]
         if len(failures) < len(self.states):
             return
-        if self.options.locked or target.model == self.states[0].preset.name:
+        if self.locked or target.model == self.states[0].preset.name:
             raise refusal(failures[0])
         for state in self.states:  # the failure was another model's
             self._ask_restart(state, target.model)
@@ -375,14 +389,7 @@ class Pool:
 
     def _announce(self) -> None:
         """Tell each waiting job its place, and every thread that the queue has changed."""
-        place = 0
-        for job in self._queue:
-            if job.working:
-                continue
-            if job.position != place:
-                job.position = place
-                job.record(Queued(job.id, place))
-            place += 1
+        self.tell_places()
         self._changed.notify_all()
 
     def _shown(self) -> WorkerState:

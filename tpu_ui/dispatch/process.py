@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 import tpu_ui
+from tpu_ui.dispatch import logs
 from tpu_ui.protocol import Command, Event, Failed, Shutdown, Started
 
 START_TIMEOUT_S = 180.0  # importing torch and opening a TPU may take a minute on a slow disk
@@ -230,7 +231,7 @@ def _spawn(spec: WorkerSpec, address: Path, key: bytes) -> subprocess.Popen[byte
 
 def _open_log(spec: WorkerSpec) -> BinaryIO:
     """The worker's log, empty. The log of the worker before it is kept, for what ended it."""
-    path = spec.cache / "logs" / f"worker-{spec.index}.log"
+    path = logs.path(spec.cache, spec.index)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():

@@ -13,7 +13,12 @@ from tpu_ui.dispatch.costs import Cost
 from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
-from tpu_ui.dispatch.state import WorkerState, loading_message, worker_survives
+from tpu_ui.dispatch.state import (
+    WorkerState,
+    loading_message,
+    warming_message,
+    worker_survives,
+)
 from tpu_ui.errors import (
     BrokenImageError,
     InvalidRequestError,
@@ -33,6 +38,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Progress,
     Started,
     Stepped,
@@ -121,7 +127,7 @@ class Slot(threading.Thread):
         assert process is not None
         try:
             while (event := process.receive(0)) is not None:
-                if isinstance(event, Counted):
+                if isinstance(event, Counted | Memory):
                     self._count(event)
         except WorkerEnded as ended:
             return ended.how
@@ -136,6 +142,7 @@ class Slot(threading.Thread):
         while not self._pool.closing.is_set():
             preset = self._state.preset
             loader = Job(Target(preset.name, Mode(preset.mode), preset.image_sizes[0]))
+            began_s = time.monotonic()
             try:
                 self._start_process(loader, preset)
                 ending = self._run(loader, Load(loader.id, preset, self._state.placement))
@@ -159,7 +166,9 @@ class Slot(threading.Thread):
                 self._give_up(ending)
                 return False
             if isinstance(ending, Finished):
-                self._pool.came_up(self._state)
+                with self._pool.lock:
+                    self._pool.waits.loaded(preset.name, time.monotonic() - began_s)
+                    self._pool.came_up(self._state)
                 return True
         return False
 
@@ -234,7 +243,7 @@ class Slot(threading.Thread):
         target = job.target
         if target in self._state.warmed:
             return Finished(job.id)
-        if job.request is not None and self._pool.options.locked:
+        if job.request is not None and self._pool.locked:
             return Failed(job.id, LockedError.__name__, self._pool.not_ready(target))
         if target.model != self._state.preset.name:
             ending = self._switch(job)
@@ -263,6 +272,7 @@ class Slot(threading.Thread):
     def _switch(self, job: Job) -> Ending:
         """Load the job's model into a new process. When that fails, the old model comes back."""
         preset = self._pool.options.preset(job.target.model)
+        began_s = time.monotonic()
         self._lose_process()
         with self._pool.lock:
             before, ready = self._state.preset, dict(self._state.wanted)
@@ -280,7 +290,9 @@ class Slot(threading.Thread):
         finally:
             with self._pool.lock:
                 self._state.loaded = self._state.settled = isinstance(ending, Finished)
-                if not self._state.loaded:
+                if self._state.loaded:
+                    self._pool.waits.loaded(preset.name, time.monotonic() - began_s)
+                else:
                     self._state.switch(before)
                     self._state.wanted.update(ready)  # to be warm again
             if not self._state.loaded:
@@ -304,7 +316,7 @@ class Slot(threading.Thread):
             match event:
                 case None | Started():
                     continue
-                case Counted():
+                case Counted() | Memory():
                     self._count(event)
                 case ImageMade():
                     if spoiled is None and (spoiled := self._save(job, event, queue_s)):
@@ -328,10 +340,15 @@ class Slot(threading.Thread):
             log.warning("job %s: an image could not be written: %s", job.id, error)
             return Failed(job.id, type(error).__name__, outputs.why_unwritable(error))
         job.record(saved)
+        with self._pool.lock:
+            self._pool.waits.made(job, saved.info)
         return None
 
-    def _count(self, counted: Counted) -> None:
+    def _count(self, counted: Counted | Memory) -> None:
         with self._pool.lock:
+            if isinstance(counted, Memory):
+                self._state.memory = counted
+                return
             self._state.programs_compiled = counted.programs_compiled
             grown = counted.since_ready - self._state.since_ready
             self._state.since_ready = counted.since_ready
@@ -346,9 +363,8 @@ class Slot(threading.Thread):
                 with self._pool.lock:
                     self._state.warming = (job.target, event)
                     self._state.phase = "warming"
-                    stage = f": {event.stage}" if event.stage else ""
-                    what = f"Compiling {event.size} in {event.mode} mode{stage}"
-                    self._state.detail = f"{what}, {event.elapsed_s:.0f} s so far."
+                    self._state.detail = warming_message(event)
+                    self._pool.tell_places()
             case Warmed():
                 self._warmed(job.target, Cost(event.elapsed_s, event.programs_compiled))
             case Stepped():
@@ -363,6 +379,8 @@ class Slot(threading.Thread):
             self._state.phase = "busy"
             picture = f"picture {event.image} of {event.count}"
             self._state.detail = f"Making {picture}: step {event.step} of {event.steps}."
+            self._pool.waits.stepped(self._state, event)
+            self._pool.tell_places()
 
     def _warmed(self, target: Target, cost: Cost) -> None:
         with self._pool.lock:

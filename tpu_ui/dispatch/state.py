@@ -6,11 +6,11 @@ from typing import Literal
 
 from tpu_ui import errors
 from tpu_ui.dispatch.costs import Cost, RunsOn
-from tpu_ui.dispatch.interface import SizeStatus
+from tpu_ui.dispatch.interface import SizeStatus, WorkerReport
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.errors import TpuUiError, WorkerDiedError
 from tpu_ui.presets import Preset
-from tpu_ui.protocol import Failed, Loading, Started, Warming
+from tpu_ui.protocol import Failed, Loading, Memory, Started, Stepped, Warming
 from tpu_ui.shapes import ImageSize, ProgramState, amount
 from tpu_ui.strategy import RESIDENT, Placement
 
@@ -47,11 +47,13 @@ class WorkerState:
     failed: dict[Target, str] = field(default_factory=dict)
     kills: dict[Target, int] = field(default_factory=dict)
     warming: tuple[Target, Warming] | None = None
+    stepped: tuple[float, Stepped] | None = None  # the job's latest step, and when it was done
     job: Job | None = None
     programs_compiled: int = 0
     since_ready: int = 0
     failure: Failed | None = None
     restart_asked: bool = False
+    memory: Memory | None = None
 
     @property
     def runs_on(self) -> RunsOn | None:
@@ -60,12 +62,24 @@ class WorkerState:
             return None
         return RunsOn(self.started.device, self.started.chip, self.placement.strategy)
 
+    def report(self) -> WorkerReport:
+        """What its owner may want to know."""
+        return WorkerReport(
+            index=self.index,
+            pid=self.pid,
+            state=self.phase,
+            chip=self.started.chip if self.started else "",
+            versions=self.started.versions if self.started else (),
+            memory=self.memory,
+            programs_compiled=self.programs_compiled,
+        )
+
     def lose_process(self) -> None:
         """The process is gone, and with it all that was loaded and warm."""
         self.wanted.update(dict.fromkeys(self.warmed))
         self.warmed.clear()
         self.loaded = self.settled = False
-        self.pid = None
+        self.pid = self.memory = None
         self.warming = None
         self.programs_compiled = self.since_ready = 0
         self.phase, self.detail = "loading", "Starting a new worker."
@@ -100,6 +114,15 @@ def loading_message(event: Loading, title: str = "") -> str:
         return f"Downloading {title or 'the model'}: {done}"
     place = f"{event.component}, {event.index} of {event.count}"
     return f"Loading {title}: {place}, {done}" if title else f"Loading {place}: {done}"
+
+
+def warming_message(event: Warming) -> str:
+    """ "Compiling 320x192 in compiled mode: 41 programs, 12 s of about 30 s (step 1 of 2)." """
+    count = f"{event.programs_compiled} program{'' if event.programs_compiled == 1 else 's'}"
+    of = "so far" if event.expected_s is None else f"of about {event.expected_s:.0f} s"
+    stage = f" ({event.stage})" if event.stage else ""
+    what = f"Compiling {event.size} in {event.mode} mode"
+    return f"{what}: {count}, {event.elapsed_s:.0f} s {of}{stage}."
 
 
 def phase_of(states: list[WorkerState]) -> tuple[Phase, str]:

@@ -4,32 +4,43 @@ What is captured as a program has placeholders for weights: they have a shape, a
 on the device, and no memory. What runs beside those programs has zeros. Knows nothing of capturing.
 """
 
+import functools
 import inspect
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import diffusers
 import torch
 import transformers
+from torch.distributed.device_mesh import DeviceMesh
 from torch_tpu._internal.compile import tpu_torch_compile
 
 from tpu_ui.plan.components import folder, made
+from tpu_ui.plan.sharding import shard
 from tpu_ui.presets import Preset
 from tpu_ui.runtime import placement
 
 CHARACTERS_A_TOKEN = 3  # of a stand-in's tokens; about what real tokenizers make of English
 
 
-def pipeline(preset: Preset, device: torch.device, repeated: bool = False) -> Any:
+def pipeline(
+    preset: Preset,
+    device: torch.device,
+    repeated: bool = False,
+    mesh: DeviceMesh | None = None,
+) -> Any:
     """The preset's pipeline on `device`, a TPU. Its text encoders, its VAE's decoder and its
-    denoiser have placeholders for weights; `repeated`: of the denoiser, its repeated blocks.
+    denoiser have placeholders for weights; `repeated`: of the denoiser, its repeated blocks;
+    `mesh`: of the denoiser, the share of one of these devices.
     """
     dtype = getattr(torch, preset.dtype)
     components: dict[str, Any] = {}
     for name in preset.components.weighted:
         model = made(preset, name).eval()
+        if mesh is not None and name == preset.components.denoiser:
+            shard(model, mesh, functools.partial(_placeholder, dtype=dtype))
         for part in _captured(preset, name, model, repeated):
             _fill(part, dtype, device, placeholders=True)
         _fill(model, dtype, device, placeholders=False)
@@ -63,8 +74,7 @@ def _fill(
     def filled(tensor: torch.Tensor) -> torch.Tensor:
         wanted = dtype if tensor.is_floating_point() else tensor.dtype
         if placeholders:
-            given: torch.Tensor = tpu_torch_compile.placeholder(list(tensor.shape), wanted, False)
-            return given
+            return _placeholder(tensor.shape, wanted)
         return torch.zeros(tensor.shape, dtype=wanted, device=device)
 
     for part in model.modules():
@@ -79,6 +89,11 @@ def _fill(
         for name, value in vars(part).items():  # tables that are plain attributes: never arguments
             if isinstance(value, torch.Tensor) and value.is_meta:
                 setattr(part, name, torch.zeros(value.shape, dtype=value.dtype, device=device))
+
+
+def _placeholder(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    given: torch.Tensor = tpu_torch_compile.placeholder(list(shape), dtype, False)
+    return given
 
 
 def _index(preset: Preset) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_tpu._internal import execution_mode
 from torch_tpu._internal.compile import tpu_torch_compile
 
-from tpu_ui.plan import blank, components
+from tpu_ui.plan import blank, components, sharding
 from tpu_ui.plan.standin import Compiler
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Generate
 from tpu_ui.runtime import warmup
-from tpu_ui.runtime.compiled import CompiledPart, structure
+from tpu_ui.runtime.compiled import CompiledPart
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.diffusion import DiffusionRuntime
 from tpu_ui.runtime.embeddings import KEPT
@@ -37,11 +37,13 @@ from tpu_ui.strategy import Placement
 
 @dataclass(eq=False)
 class Program:
-    """What the compiler gets for a part of `component`, of which there are `copies` alike."""
+    """What the compiler gets for a part of `component`, of which there are `copies` alike. It runs
+    on so many `devices` as one."""
 
     component: str
     part: str
     copies: int
+    devices: int
     code: bytes
     options: bytes
 
@@ -75,12 +77,16 @@ class Capture:
         self, opened: OpenDevice, plugin: SoftwareTpu, preset: Preset, placed: Placement
     ) -> None:
         self._opened = opened
-        self._compiler = Compiler(plugin)
         self._preset = preset
-        self._known: dict[Hashable, tuple[bytes, bytes]] = {}
+        self._devices = placed.devices
+        self._known: dict[Hashable, Program] = {}
         self._image = Image(preset.image_sizes[0], False)
         repeated = placed.strategy is Strategy.OFFLOAD
-        self._pipeline = pipeline = blank.pipeline(preset, opened.torch_device, repeated)
+        group, mesh = None, None
+        if placed.strategy is Strategy.SHARDED:
+            group, mesh = sharding.join(placed.devices)
+        self._compiler = Compiler(plugin, group)
+        self._pipeline = pipeline = blank.pipeline(preset, opened.torch_device, repeated, mesh)
         for name in preset.components.text_encoders:
             encoder = getattr(pipeline, name)
             encoder.forward = _Encoder(self, name, encoder)
@@ -115,24 +121,37 @@ class Capture:
                 return name
         raise AssertionError(f"{type(module).__name__} is in no component")
 
-    def take(
-        self, make: Callable[[], Any], form: Hashable, component: str, part: str, copies: int
-    ) -> Any:
-        """What `make` gives, and the program that it had compiled. `form`: what decides it."""
+    def take(self, make: Callable[[], Any]) -> Any:
+        """What `make` gives. Programs that it has compiled are taken."""
         self._opened.synchronize()  # what waits to be compiled is no part of it
-        with self._compiler.taking() as programs, mosaic_kernels():
-            made = make()
-        # torch_tpu hands over once what it has been given twice, such as two encoders of one form.
-        if programs:
-            self._known[form] = programs[-1]
-        return made, Program(component, part, copies, *self._known[form])
+        with self._compiler.taking(), mosaic_kernels():
+            return make()
 
-    def ran(self, program: Program) -> None:
+    def last(self) -> int:
+        """The place of the program that was taken last."""
+        return len(self._compiler.taken) - 1
+
+    def running(self, component: str, part: str, copies: int, run: Callable[[], Any]) -> Any:
+        """What `run` gives. Programs that it runs count as the image's, in the part's name."""
+        before = len(self._compiler.ran)
+        given = run()
+        for place in self._compiler.ran[before:]:
+            self.ran(component, part, copies, place)
+        return given
+
+    def ran(self, component: str, part: str, copies: int, place: int) -> None:
+        """The image has run the program that was taken at this place."""
+        code, devices = self._compiler.taken[place], 1
+        if place in self._compiler.sums:
+            part, devices = "sum", self._devices
+        program = self._known.setdefault(
+            (component, part, code), Program(component, part, copies, devices, *code)
+        )
         self._image.runs[program] = self._image.runs.get(program, 0) + 1
 
 
 class _Part(CompiledPart):
-    """A compiled part whose program is taken."""
+    """A compiled part whose programs are taken."""
 
     def __init__(self, capture: Capture, modules: Sequence[torch.nn.Module], *rest: Any) -> None:
         super().__init__(modules, *rest)
@@ -141,17 +160,12 @@ class _Part(CompiledPart):
         self._copies = len(modules)
 
     def _trace(self, form: Hashable, *call: Any) -> Callable[..., Any]:
-        function, program = self._capture.take(
-            lambda: super(_Part, self)._trace(form, *call),
-            (self._identity, form),
-            self._component,
-            self.name,
-            self._copies,
-        )
+        function = self._capture.take(lambda: super(_Part, self)._trace(form, *call))
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            self._capture.ran(program)
-            return function(*args, **kwargs)
+            return self._capture.running(
+                self._component, self.name, self._copies, lambda: function(*args, **kwargs)
+            )
 
         return run
 
@@ -164,22 +178,16 @@ class _Encoder:
         self._name = name
         self._encoder = encoder
         self._forward = encoder.forward
-        self._structure = structure(encoder)
-        self._known: dict[Hashable, tuple[Any, Program]] = {}
+        self._known: dict[Hashable, tuple[Any, int]] = {}
         functools.update_wrapper(self, encoder.forward)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         form = frozen((args, kwargs), lambda tensor: (tuple(tensor.shape), str(tensor.dtype)))
         if form not in self._known:
-            self._known[form] = self._capture.take(
-                lambda: self._recorded(args, kwargs),
-                (self._structure, form),
-                self._name,
-                type(self._encoder).__name__,
-                1,
-            )
-        shapes, program = self._known[form]
-        self._capture.ran(program)
+            shapes = self._capture.take(lambda: self._recorded(args, kwargs))
+            self._known[form] = shapes, self._capture.last()
+        shapes, place = self._known[form]
+        self._capture.ran(self._name, type(self._encoder).__name__, 1, place)
         return pytree.tree_map_only(
             _Shape, lambda one: torch.ones(one.shape, dtype=one.dtype, device="tpu"), shapes
         )

@@ -1,7 +1,8 @@
 """Captured programs as files: capturing in a process of its own, and what came of it, kept.
 
-`python -m tpu_ui.plan.captured FOLDER MODEL LAYOUT SIZE...` captures, in this process, which then
-has torch and the software TPU in it; `images` runs that, once for the same code and the same model.
+`python -m tpu_ui.plan.captured FOLDER LAYOUT DEVICES SIZE...` captures the programs of the pickled
+preset that it reads, in this process, which then has torch and the software TPU in it; `images`
+runs that, once for the same code and the same model.
 """
 
 import hashlib
@@ -19,17 +20,20 @@ from tpu_ui import plans
 from tpu_ui.errors import PlanError
 from tpu_ui.folders import write_whole
 from tpu_ui.plans import Image, Layout, Program
-from tpu_ui.presets import Preset, load
+from tpu_ui.presets import Preset
 from tpu_ui.shapes import ImageSize, Strategy
 from tpu_ui.strategy import Placement
 
 FACTS = "captured.json"
+STRATEGIES = {  # by which a runtime compiles these programs
+    Layout.WHOLE: Strategy.RESIDENT,
+    Layout.BLOCKS: Strategy.OFFLOAD,
+    Layout.SHARDED: Strategy.SHARDED,
+}
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What decides what is captured.
-SOURCES = (
-    "runtime",
-    *(f"plan/{name}.py" for name in ("blank", "capture", "captured", "components", "standin")),
-)
+PLAN_SOURCES = ("blank", "capture", "captured", "components", "sharding", "standin")
+SOURCES = ("runtime", *(f"plan/{name}.py" for name in PLAN_SOURCES))
 
 Captured = tuple[list[Image], dict[str, int]]  # with weights_bytes of each component
 
@@ -40,16 +44,21 @@ def program_file(folder: Path, digest: str) -> Path:
 
 
 def images(
-    preset: Preset, layout: Layout, size: ImageSize, cache: Path, waits: Callable[[], None]
+    preset: Preset,
+    layout: Layout,
+    size: ImageSize,
+    cache: Path,
+    waits: Callable[[], None],
+    devices: int = 1,
 ) -> tuple[list[Image], dict[str, int], Path]:
     """The images of that size, with nothing known of their programs but digests; what each
     component weighs; and the folder of the programs.
 
     `waits` is called once in a while. Raises PlanError.
     """
-    folder = cache / "captured" / _key(preset, layout, size)
+    folder = cache / "captured" / _key(preset, layout, devices, size)
     if not (folder / FACTS).exists():
-        _run(preset, layout, size, folder, waits)
+        _run(preset, layout, devices, size, folder, waits)
     return (*read(folder), folder)
 
 
@@ -60,12 +69,18 @@ def read(folder: Path) -> Captured:
 
 
 def _run(
-    preset: Preset, layout: Layout, size: ImageSize, folder: Path, waits: Callable[[], None]
+    preset: Preset,
+    layout: Layout,
+    devices: int,
+    size: ImageSize,
+    folder: Path,
+    waits: Callable[[], None],
 ) -> None:
-    file = preset.folder / f"{preset.name}.toml"
-    command = [sys.executable, "-m", __name__, str(folder), str(file), layout, str(size)]
-    with tempfile.TemporaryFile("w+") as told:
-        child = subprocess.Popen(command, cwd=ROOT, stdout=told, stderr=told)
+    command = [sys.executable, "-m", __name__, str(folder), layout, str(devices), str(size)]
+    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile() as given:
+        given.write(pickle.dumps(preset))
+        given.seek(0)
+        child = subprocess.Popen(command, cwd=ROOT, stdin=given, stdout=told, stderr=told)
         while child.poll() is None:
             waits()
         if child.returncode:
@@ -74,9 +89,9 @@ def _run(
             raise PlanError(f"The programs of {preset.title} cannot be captured: {lines[-1]}")
 
 
-def _key(preset: Preset, layout: Layout, size: ImageSize) -> str:
+def _key(preset: Preset, layout: Layout, devices: int, size: ImageSize) -> str:
     """Of all that decides what is captured."""
-    digest = hashlib.sha256(f"{preset.model_dump_json()} {layout} {size}".encode())
+    digest = hashlib.sha256(f"{preset.model_dump_json()} {layout} {devices} {size}".encode())
     digest.update(repr(plans.versions()).encode())
     ours = Path(__file__).resolve().parent.parent
     sources = [file for name in SOURCES for file in (*(ours / name).rglob("*.py"), ours / name)]
@@ -84,7 +99,8 @@ def _key(preset: Preset, layout: Layout, size: ImageSize) -> str:
     for file in sorted([*sources, *configs]):
         if file.is_file():
             digest.update(file.read_bytes())
-    return f"{preset.name}-{layout}-{size}-{digest.hexdigest()[:16]}"
+    among = f"-{devices}" if devices > 1 else ""
+    return f"{preset.name}-{layout}{among}-{size}-{digest.hexdigest()[:16]}"
 
 
 def main(
@@ -93,8 +109,10 @@ def main(
     layout: Layout,
     sizes: Sequence[ImageSize],
     prepare: Callable[[], object] = lambda: None,
+    devices: int = 1,
 ) -> None:
-    """Capture into `folder`. `prepare` is called as soon as torch may be imported."""
+    """Capture into `folder`. `prepare` is called as soon as torch may be imported. `devices`: that
+    share the model, in a sharded layout."""
     # Kept traces would come without a program to capture.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="tpu-ui-")
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -105,9 +123,11 @@ def main(
 
     prepare()
 
-    strategy = Strategy.OFFLOAD if layout is Layout.BLOCKS else Strategy.RESIDENT
-    capture = Capture(opened, software_tpu.installed(), preset, Placement(strategy))
-    found = [_image(image, layout, folder) for size in sizes for image in capture.images(size)]
+    placed = Placement(STRATEGIES[layout], devices)
+    capture = Capture(opened, software_tpu.installed(), preset, placed)
+    found = [
+        _image(image, layout, devices, folder) for size in sizes for image in capture.images(size)
+    ]
     facts = {
         "weights_bytes": capture.weights_bytes,
         "images": [image.model_dump(mode="json", exclude_defaults=True) for image in found],
@@ -115,7 +135,7 @@ def main(
     write_whole(folder / FACTS, json.dumps(facts, indent=1).encode())
 
 
-def _image(image: Any, layout: Layout, folder: Path) -> Image:
+def _image(image: Any, layout: Layout, devices: int, folder: Path) -> Image:
     """A captured image, its programs written into `folder`."""
     programs = []
     for program, runs in image.runs.items():
@@ -129,10 +149,12 @@ def _image(image: Any, layout: Layout, folder: Path) -> Image:
                 copies=program.copies,
                 runs=runs,
                 digest=digest,
+                devices=program.devices,
             )
         )
     return Image(
         layout=layout,
+        devices=devices,
         size=str(image.size),
         guided=image.guided,
         embedding_bytes=image.embedding_bytes,
@@ -142,7 +164,11 @@ def _image(image: Any, layout: Layout, folder: Path) -> Image:
 
 
 if __name__ == "__main__":
-    _folder, _file, _layout, *_sizes = sys.argv[1:]
+    _folder, _layout, _devices, *_sizes = sys.argv[1:]
     main(
-        Path(_folder), load(Path(_file)), Layout(_layout), [ImageSize.parse(one) for one in _sizes]
+        Path(_folder),
+        pickle.load(sys.stdin.buffer),  # from this user's own process
+        Layout(_layout),
+        [ImageSize.parse(one) for one in _sizes],
+        devices=int(_devices),
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 from tpu_ui import plans
 from tpu_ui.chips import Chip
 from tpu_ui.errors import StrategyError
-from tpu_ui.estimates import guess, weights_bytes
+from tpu_ui.estimates import computed, guess, weights_bytes
 from tpu_ui.plan import captured, compiler
 from tpu_ui.plan.compiler import TELL_S
-from tpu_ui.plans import Image, Layout, Plan, Program
+from tpu_ui.plans import Image, Layout, Plan, Program, Way
 from tpu_ui.presets import Preset
 from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Machine, choose
@@ -49,9 +49,7 @@ def planned(
     """
     compiler.topology(bench.chip, bench.chips)
     kept = None if bench.fresh else plans.usable(preset, bench.chip.short_name)
-    if kept is not None and _covers(kept, wanted, sizes, bench.compiles):
-        return kept
-    plan = Plan(
+    plan = kept or Plan(
         model=preset.name,
         chip=bench.chip.short_name,
         versions=plans.versions(),
@@ -64,24 +62,57 @@ def planned(
             strategy = choose(preset, None, bench.machine, plan).strategy
         except StrategyError:
             strategy = None
-    if strategy is Strategy.OFFLOAD:
-        plan = _with(plan, preset, Layout.BLOCKS, sizes, bench)
-    return plan
+    match strategy:
+        case Strategy.OFFLOAD:
+            return _with(plan, preset, Layout.BLOCKS, sizes, bench)
+        case Strategy.SHARDED if bench.compiles:  # else computed from the whole programs
+            return _with(plan, preset, Layout.SHARDED, sizes, bench)
+        case _:
+            return plan
 
 
-def _covers(plan: Plan, wanted: Strategy | None, sizes: Iterable[ImageSize], in_full: bool) -> bool:
-    """Whether a kept plan has the answer; `in_full`: with nothing computed in it."""
-    layout = Layout.BLOCKS if wanted is Strategy.OFFLOAD else Layout.WHOLE
+def _covers(
+    plan: Plan,
+    preset: Preset,
+    layout: Layout,
+    devices: int,
+    sizes: Iterable[ImageSize],
+    bench: Bench,
+) -> bool:
+    """Whether a plan has the answer, with nothing computed in it that could be compiled."""
+    taken = not_captured(preset, layout)
     return all(
-        images and not (in_full and any(p.how == "computed" for i in images for p in i.programs))
-        for images in (plan.compiled(layout, 1, size) for size in sizes)
+        images
+        and not (
+            bench.compiles
+            and any(
+                one.how == "computed" and one.component not in taken
+                for image in images
+                for one in image.programs
+            )
+        )
+        for images in (plan.compiled(layout, devices, size) for size in sizes)
+    )
+
+
+def not_captured(preset: Preset, layout: Layout) -> tuple[str, ...]:
+    """Components whose programs cannot be had in this layout, and are computed from the whole ones:
+    text encoders that are shared run eagerly, and read their inputs back on the way."""
+    if layout is not Layout.SHARDED:
+        return ()
+    return tuple(
+        name for name in preset.components.text_encoders if name in preset.components.sharded
     )
 
 
 def _with(
-    plan: Plan, preset: Preset, layout: Layout, sizes: Iterable[ImageSize], bench: Bench
+    plan: Plan, preset: Preset, layout: Layout, sizes: Sequence[ImageSize], bench: Bench
 ) -> Plan:
-    """The plan with the images of this layout, compiled."""
+    """The plan with the images of this layout, compiled if they were not."""
+    devices = bench.machine.devices if layout is Layout.SHARDED else 1
+    if _covers(plan, preset, layout, devices, sizes, bench):
+        return plan
+    absent = not_captured(preset, layout)
     images: list[tuple[Image, Path]] = []
     for size in sizes:
         began_s = time.monotonic()
@@ -90,9 +121,9 @@ def _with(
             time.sleep(TELL_S)
             bench.tell(0, 0, f"capturing {preset.name} at {size}", time.monotonic() - began_s)
 
-        found, weights, folder = captured.images(preset, layout, size, bench.cache, waits)
+        found, weights, folder = captured.images(preset, layout, size, bench.cache, waits, devices)
         plan = plan.model_copy(update={"weights_bytes": weights})
-        images += [(image, folder) for image in found]
+        images += [(_without(image, absent), folder) for image in found]
     tasks = {
         program.digest: _Task(
             preset,
@@ -108,7 +139,26 @@ def _with(
     for done, (digest, task) in enumerate(tasks.items()):
         known[digest] = _compiled(task, bench, (done, len(tasks)))
     bench.tell(len(tasks), len(tasks), "compiled", 0.0)
-    return plan.with_images(_filled(image, known) for image, _ in images)
+    filled = [_filled(image, known) for image, _ in images]
+    return plan.with_images([_with_computed(image, preset, plan, absent) for image in filled])
+
+
+def _without(image: Image, components: Sequence[str]) -> Image:
+    kept = tuple(one for one in image.programs if one.component not in components)
+    return image.model_copy(update={"programs": kept})
+
+
+def _with_computed(image: Image, preset: Preset, plan: Plan, components: Sequence[str]) -> Image:
+    """The image with these components' programs, by the plan's whole ones."""
+    way = Way(Strategy.SHARDED, image.devices)
+    programs = [
+        computed(preset, way, one, plan.weights_bytes)
+        for whole in plan.compiled(Layout.WHOLE, 1, ImageSize.parse(image.size))
+        if whole.guided == image.guided
+        for one in whole.programs
+        if one.component in components
+    ]
+    return image.model_copy(update={"programs": (*programs, *image.programs)})
 
 
 @dataclass(frozen=True)
@@ -130,7 +180,8 @@ class _Task:
 def _compiled(task: _Task, bench: Bench, course: tuple[int, int]) -> Program:
     """The task's program with what the compiler says of it."""
     program = task.program
-    topology = compiler.topology(bench.chip, 1)
+    chips = bench.chips if program.devices > 1 else 1
+    topology = compiler.topology(bench.chip, chips)
     kept = compiler.kept(program, topology, bench.cache)
     if kept is not None:
         return kept
@@ -154,6 +205,7 @@ def _filled(image: Image, known: dict[str, Program]) -> Image:
                 "part": one.part,
                 "copies": one.copies,
                 "runs": one.runs,
+                "devices": one.devices,
             }
         )
         for one in image.programs

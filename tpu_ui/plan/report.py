@@ -66,7 +66,9 @@ def _sizes(program: Program) -> tuple[int, int, int]:
 
 def _name(preset: Preset, moment: Moment) -> str:
     name = moment.program.component
-    if moment.program.part != name:
+    if moment.program.devices > 1:
+        name = f"{name}: sum over {moment.program.devices} devices"
+    elif moment.program.part != name:
         name = f"{name}: {moment.program.part}"
     if len(preset.guidance_states()) > 1 and name.startswith(preset.components.denoiser):
         name += ", guided" if moment.guided else ", unguided"

@@ -5,6 +5,7 @@ software TPU is made from the PCI bus and not by asking torch.
 """
 
 import logging
+import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tpu_ui import chips
 from tpu_ui.errors import DeviceUnavailableError
+from tpu_ui.protocol import Memory
 from tpu_ui.runtime import software_tpu
 from tpu_ui.shapes import Device
 
@@ -43,12 +45,35 @@ class OpenDevice:
     program_names: Callable[[int], tuple[str, ...]]
     compiler: str = "tpu"
 
+    def send(self, tensor: "torch.Tensor") -> None:
+        """Have the operations that make `tensor` sent to the device; waits for nothing.
+
+        Left alone, those that are deferred would become one program with what follows them.
+        """
+        if self.device is not Device.CPU:
+            from torch_tpu._internal import sync  # noqa: PLC0415 - torch_tpu 0.2.0; private
+
+            sync.synchronize(tensor, wait=False)
+
     def synchronize(self) -> None:
         """Wait until everything that was sent to the device has run."""
         import torch  # noqa: PLC0415
 
         if self.device is not Device.CPU:
             torch.accelerator.synchronize()
+
+    def memory(self) -> Memory:
+        """What is in use and free: of the chip, or of the host where the device does not tell."""
+        import torch  # noqa: PLC0415
+
+        if self.device is Device.TPU:
+            try:
+                free, total = torch.accelerator.get_memory_info()
+            except RuntimeError:  # not on this chip
+                total = 0
+            if total:
+                return Memory(total - free, free, of_chip=True)
+        return Memory(_resident_bytes(), _available_bytes(), of_chip=False)
 
 
 def open_device(choice: str) -> OpenDevice:
@@ -166,3 +191,16 @@ def _processor() -> str:
         return platform.machine()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def _resident_bytes() -> int:
+    """What this process holds of the host's memory (proc(5), statm)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _available_bytes() -> int:
+    """What the host could give without swapping (proc(5), meminfo)."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    kibibytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
+    return int(kibibytes) * 1024

@@ -26,6 +26,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -34,7 +35,7 @@ from tpu_ui.protocol import (
 )
 from tpu_ui.request import GenerationRequest
 from tpu_ui.runtime import device as devices
-from tpu_ui.runtime import placement, text, warmup
+from tpu_ui.runtime import placement, preview, text, warmup
 from tpu_ui.runtime.compiled import CompiledPart, decoder_parts, repeated_blocks
 from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.encoders import TextEncoders
@@ -44,7 +45,8 @@ from tpu_ui.runtime.lora import Loras
 from tpu_ui.runtime.modes import Modes
 from tpu_ui.runtime.pace import Pace
 from tpu_ui.runtime.parallel import Ranks
-from tpu_ui.shapes import Mode, Strategy
+from tpu_ui.runtime.preview import Preview
+from tpu_ui.shapes import ImageSize, Mode, Strategy
 from tpu_ui.strategy import Placement
 
 log = logging.getLogger(__name__)
@@ -123,6 +125,9 @@ class DiffusionRuntime:
     def programs_compiled(self) -> int:
         return self._device.programs_compiled()
 
+    def memory(self) -> Memory:
+        return self._device.memory()
+
     def program_names(self, after: int) -> tuple[str, ...]:
         return self._device.program_names(after)
 
@@ -143,6 +148,7 @@ class DiffusionRuntime:
 
     def take(self, preset: Preset, placed: Placement, pipeline: Any, loras: Loras) -> None:
         """Work with this pipeline of the preset from now on."""
+        preview.check(preset, getattr(pipeline, preset.components.vae))
         parts = self._compiled_parts(pipeline, preset, placed)
         modes = Modes(parts, self._device.device)
         encoders = placement.text_encoders(preset, pipeline, self._device.torch_device, placed)
@@ -241,6 +247,8 @@ class DiffusionRuntime:
                 functools.partial(loaded.encode, request.mode),
                 # Ranks go on event by event, and must agree on each.
                 Pace() if self._ranks is None else Pace(interval_s=0.0),
+                self._device.send,
+                self._preview(request.size),
             )
             pixels = yield from self._watched(moments, clock, job, request, image)
             ran = what_ran()
@@ -268,6 +276,13 @@ class DiffusionRuntime:
         )
         yield ImageMade(job, image, request.size, pixels.tobytes(), info)
 
+    def _preview(self, size: ImageSize) -> Preview | None:
+        """Of several ranks, only the first one's events go anywhere."""
+        loaded = self._need()
+        if loaded.preset.preview is None or (self._ranks is not None and self._ranks.rank):
+            return None
+        return Preview(loaded.pipeline, loaded.preset.preview, size)
+
     def _watched(
         self,
         moments: Generator[Moment, None, Picture],
@@ -292,7 +307,8 @@ class DiffusionRuntime:
                     clock.denoised = now
                     step = moment.step
                     left_s = (now - clock.encoded) / step * (request.steps - step)
-                yield Stepped(job, image, request.count, step, request.steps, left_s)
+                shown = b"" if isinstance(moment, Encoded) else moment.preview
+                yield Stepped(job, image, request.count, step, request.steps, left_s, shown)
 
 
 def _as_event(job: str, reached: Reached) -> Loading:

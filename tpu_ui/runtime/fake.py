@@ -3,9 +3,10 @@
 It draws one flat colour, taken from the seed, and counts four "programs" for each mode and size.
 Words choose its faults, so that a test never patches anything in a worker process:
 
-in a prompt: `fake:slow` (0.2 s a step), `fake:crash` (kills its process at step 1), `fake:error`,
-`fake:oom`, `fake:broken` (all at step 1), `fake:compile` (compiles one program though it is warm),
-`fake:wrong-size` (a picture of half the width);
+in a prompt: `fake:slow` (0.2 s a step), `fake:preview` (a preview a step, of the picture's colour),
+`fake:crash` (kills its process at step 1), `fake:error`, `fake:oom`, `fake:broken` (all at step 1),
+`fake:compile` (compiles one program though it is warm), `fake:wrong-size` (a picture of half the
+width);
 
 in a preset's description: `fake:slow-load` and `fake:slow-warm` (0.2 s a part), `fake:block-warm`
 (the first program takes 1.5 s without an event), `fake:load-error`, `fake:load-crash`, and with a
@@ -14,12 +15,15 @@ size, as in `fake:warm-error=320x192`, `fake:warm-error`, `fake:warm-crash`; wit
 file `fake-mended` lies in the cache folder.
 """
 
+import io
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from PIL import Image
 
 from tpu_ui import __version__
 from tpu_ui.errors import (
@@ -36,6 +40,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -47,6 +52,7 @@ from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT
 
 CHIP = "fake"
+MEMORY = Memory(in_use_bytes=5 * 2**30, free_bytes=11 * 2**30, of_chip=True)
 STEP_S = 0.2
 BLOCK_S = 1.5
 STAGES = ("text", "step 1 of 2", "step 2 of 2", "decode")
@@ -137,6 +143,10 @@ class FakeRuntime:
         """Programs counted since the start."""
         return self._programs
 
+    def memory(self) -> Memory:
+        """Always the same."""
+        return MEMORY
+
     def program_names(self, after: int) -> tuple[str, ...]:
         """One made-up name a program."""
         return tuple(f"fake_{number}" for number in range(after, self._programs))
@@ -149,14 +159,14 @@ class FakeRuntime:
             self._warm.add((request.mode, request.size))
         if "fake:compile" in request.prompt:
             self._programs += 1
+        seed, size = request.seeds[image - 1], request.size
+        preview = flat_preview(size, seed) if "fake:preview" in request.prompt else b""
         yield Stepped(command.job, image, request.count, 0, request.steps, None)
         for step in range(1, request.steps + 1):
             _fail_if_asked(request.prompt)
             self._pause("fake:slow" in request.prompt)
             left_s = STEP_S * (request.steps - step)
-            yield Stepped(command.job, image, request.count, step, request.steps, left_s)
-        seed = request.seeds[image - 1]
-        size = request.size
+            yield Stepped(command.job, image, request.count, step, request.steps, left_s, preview)
         if "fake:wrong-size" in request.prompt:
             size = ImageSize(size.width_px // 2, size.height_px)
         denoise_s = time.monotonic() - begin_s
@@ -206,6 +216,14 @@ class FakeRuntime:
 def flat_picture(size: ImageSize, seed: int) -> bytes:
     """height x width x 3 bytes, uint8: one colour, the last three bytes of the seed."""
     return (seed & 0xFFFFFF).to_bytes(3, "big") * (size.width_px * size.height_px)
+
+
+def flat_preview(size: ImageSize, seed: int) -> bytes:
+    """The same as a JPEG file, and 16 times smaller each way."""
+    file = io.BytesIO()
+    small = (size.width_px // 16, size.height_px // 16)
+    Image.frombytes("RGB", small, flat_picture(ImageSize(*small), seed)).save(file, "JPEG")
+    return file.getvalue()
 
 
 def _fail_if_asked(prompt: str) -> None:

@@ -15,6 +15,7 @@ from greenlet import getcurrent, greenlet
 
 from tpu_ui.errors import BrokenImageError, JobCancelledError
 from tpu_ui.runtime.pace import Pace
+from tpu_ui.runtime.preview import Preview
 from tpu_ui.shapes import ImageSize
 
 
@@ -25,9 +26,13 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """Denoising step `step` (from 1) is done. Quick steps go by without one."""
+    """Denoising step `step` (from 1) is done. Quick steps go by without one.
+
+    `preview`: what the picture looks like by now, a small JPEG; mostly empty.
+    """
 
     step: int
+    preview: bytes = b""
 
 
 Moment = Encoded | StepDone
@@ -42,12 +47,16 @@ def make_image(
     synchronize: Callable[[], None],
     encoded: Callable[..., Any],
     pace: Pace,
+    send: Callable[[torch.Tensor], None],
+    preview: Preview | None = None,
 ) -> Generator[Moment, None, Picture]:
     """Run the pipeline once for one image; returns its pixels.
 
     `arguments` are the pipeline's own, without size, seed and callbacks. `synchronize` waits for
-    the device; `pace` says after which steps. `encoded(encode, ...)` gives what `encode(...)`
-    gives, or gave before. Raises BrokenImageError if the latents or the picture are not numbers.
+    the device; `pace` says after which steps, and `preview` shows the picture then. `send` has a
+    tensor made without waiting for it, so that each step is programs of its own.
+    `encoded(encode, ...)` gives what `encode(...)` gives, or gave before. Raises BrokenImageError
+    if the latents or the picture are not numbers.
     """
 
     def run(tell: Callable[[Moment], None]) -> Picture:
@@ -62,10 +71,11 @@ def make_image(
 
         def step_and_tell(_: Any, index: int, timestep: Any, values: dict[str, Any]) -> Any:
             step, last = index + 1, arguments["num_inference_steps"]
+            send(values["latents"])  # else a step that is not waited for runs into the next
             if pace.is_due(step) or step == last:
                 synchronize()  # operations run ahead: without it a cancel would come steps too late
                 pace.waited(step)
-                tell(StepDone(step))
+                tell(StepDone(step, preview.after(step, values["latents"]) if preview else b""))
             if step == last:
                 _check_latents(values["latents"])
             return values

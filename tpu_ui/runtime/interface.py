@@ -13,6 +13,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -49,6 +50,9 @@ class Runtime(Protocol):
 
     def programs_compiled(self) -> int:
         """Programs handed to the compiler since the start. Any thread may ask at any time."""
+
+    def memory(self) -> Memory:
+        """What this runtime holds of its device's memory. Any thread may ask at any time."""
 
     def program_names(self, after: int) -> tuple[str, ...]:
         """Names of the programs compiled after the first `after`; empty where nobody knows."""

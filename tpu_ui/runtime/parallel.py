@@ -27,6 +27,7 @@ from tpu_ui.protocol import (
     ImageMade,
     Load,
     Loading,
+    Memory,
     Started,
     Stepped,
     Warmed,
@@ -155,6 +156,9 @@ class LeadingRuntime:
 
     def programs_compiled(self) -> int:
         return self._own.programs_compiled()
+
+    def memory(self) -> Memory:
+        return self._own.memory()
 
     def program_names(self, after: int) -> tuple[str, ...]:
         return self._own.program_names(after)

@@ -211,7 +211,12 @@ def progress_dict(update: Update) -> dict[str, Any]:
     """An update as plain JSON values, with a "state"."""
     match update:
         case Queued():
-            return {"job": update.job, "state": "queued", "position": update.position}
+            return {
+                "job": update.job,
+                "state": "queued",
+                "position": update.position,
+                "expected_s": update.expected_s,
+            }
         case Loading():
             return {
                 "job": update.job,

@@ -11,13 +11,16 @@ from typing import Any
 import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher
-from tpu_ui.ui import parts
+from tpu_ui.ui import corner, parts
 from tpu_ui.ui.api import add_endpoints
+from tpu_ui.ui.door import Login, Ownership
 from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
 from tpu_ui.ui.handlers import Handlers
 from tpu_ui.ui.history import History
 from tpu_ui.ui.listening import JOB_CONCURRENCY_ID, JOB_LISTENERS
+from tpu_ui.ui.owner import Owner
 from tpu_ui.ui.parts import Ask, Component, FromPicture, Pictures, Settings, WarmUps, YourPictures
+from tpu_ui.ui.view import MODE_TITLES
 
 TITLE = "TPU UI"
 STATUS_EVERY_S = 1.0
@@ -25,18 +28,24 @@ STATUS_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What belongs to one visitor; kept on the server, for her alone."""
+    """What belongs to one visitor; kept on the server, for her alone.
+
+    `made`: what made the pictures in view; `past`: what made the one that is selected of them.
+    """
 
     job: Component
-    seed: Component
     shown: Component
     info: Component
     visited: Component
+    made: Component
     past: Component
 
 
-def build(dispatcher: Dispatcher) -> gr.Blocks:
-    """The app. Serve it with `launch.queue_arguments` and `launch.launch_arguments`."""
+def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
+    """The app. Serve it with `launch.queue_arguments` and `launch.launch_arguments`.
+
+    `login` is the owner's, and the one that is asked for at the door.
+    """
     with gr.Blocks(
         title=TITLE, analytics_enabled=False, delete_cache=(CACHE_CHECK_S, CACHE_AGE_S)
     ) as page:
@@ -47,7 +56,6 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
             gr.HTML(f"<h1>{TITLE}</h1>", elem_id="title", padding=False)
             now = gr.HTML(elem_id="now", padding=False)
         with gr.Row(elem_id="page"):
-            strip = gr.HTML(elem_id="strip", padding=False)
             examples = parts.examples(dispatcher)
             with gr.Column(elem_id="ask"):
                 ask = parts.ask(examples)
@@ -55,20 +63,25 @@ def build(dispatcher: Dispatcher) -> gr.Blocks:
                 pictures = parts.pictures()
                 with gr.Accordion("Your pictures", open=False, elem_id="kept"):
                     yours = parts.your_pictures(kept)
+            with gr.Column(elem_id="strip"):
+                sizes = parts.sizes()
             with gr.Column(elem_id="more"):
                 examples.render()
                 with gr.Accordion("Settings", open=True, elem_id="settings"):
-                    settings = parts.settings(dispatcher)
-                with gr.Accordion("Programs and warm-up", open=False, elem_id="programs"):
-                    warm_ups = parts.warm_ups(dispatcher.status().locked)
+                    settings = parts.settings(dispatcher, sizes)
                 with gr.Accordion("Settings from a picture", open=False, elem_id="from-picture"):
                     from_picture = parts.from_picture()
+                owners = corner.corner()
+            strip = gr.HTML(elem_id="facts", padding=False)
+        warm_ups = owners.warm_ups
         handlers = Handlers(dispatcher)
         history = History(dispatcher)
         _wire_jobs(page, handlers, history, session, ask, pictures, settings, warm_ups, yours)
         _wire_history(history, handlers, session, ask, pictures, settings, yours)
         _wire_status(page, handlers, session, now, strip, ask, settings, warm_ups)
         _wire_pictures(handlers, session, ask, pictures, settings, from_picture)
+        owner = Owner(dispatcher, Ownership(login, dispatcher.status().locked))
+        corner.wire(page, owner, owners, _QUIET, _SPEAKING)
     return page
 
 
@@ -115,28 +128,38 @@ def _wire_jobs(
 ) -> None:
     """Generate, warm up, cancel. The outputs are those of `handlers.Run`, in order."""
     buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
-    results = [pictures.pictures, pictures.result, session.seed, pictures.reuse]
+    results = [
+        pictures.preview,
+        pictures.pictures,
+        pictures.result,
+        session.made,
+        session.past,
+    ]
     shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
-    jobs: tuple[tuple[list[Any], Any, list[Component]], ...] = (
-        ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings)),
+    jobs: tuple[tuple[list[Any], Any, list[Component], str | None], ...] = (
+        ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings), None),
         (
             [settings.warm_up.click],
             handlers.warm_up,
             [settings.model, settings.mode, settings.size],
+            None,
         ),
         (
             [warm_ups.warm_up.click],
             handlers.warm_up,
             [settings.model, settings.mode, warm_ups.cold_size],
+            None,
         ),
-        ([page.load], handlers.resume, []),
+        # The page may be loaded before its component has read what is kept.
+        ([page.load], handlers.resume, [yours.kept], "() => readKept()"),
     )
-    for triggers, handler, inputs in jobs:
+    for triggers, handler, inputs, script in jobs:
         job = gr.on(
             triggers,
             handler,
-            [yours.kept, *inputs],
+            inputs,
             [session.job, yours.kept, ask.progress, *results, *buttons],
+            js=script,
             preprocess=False,
             show_progress="hidden",
             concurrency_id=JOB_CONCURRENCY_ID,
@@ -178,11 +201,9 @@ def _wire_status(
     settings.model.input(handlers.model_changed, left, of_model, **_QUIET)
     ask.examples.click(handlers.use_example, ask.examples, ask.prompt, **_PREPROCESSED)
     settings.mode.change(handlers.mode_changed, chosen[:4], living, **_QUIET)
-    change = warm_ups.strategy.input(handlers.set_strategy, warm_ups.strategy, None, **_SPEAKING)
-    change.failure(handlers.chosen_strategy, None, warm_ups.strategy, **_QUIET)
     timer = gr.Timer(STATUS_EVERY_S)
     gr.on(
-        [timer.tick, settings.size.change, warm_ups.cold_size.change],
+        [timer.tick, settings.size.input, warm_ups.cold_size.change],
         handlers.refresh,
         chosen,
         living,
@@ -201,8 +222,9 @@ def _wire_history(
 ) -> None:
     """What this browser keeps, and what can be done with it."""
     shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
-    shown = [pictures.pictures, pictures.result, session.seed, pictures.reuse, session.past]
-    yours.pictures.select(history.show, yours.kept, [*shown, yours.use, yours.vary], **_SPEAKING)
+    shown = [pictures.pictures, pictures.result, session.made, session.past]
+    yours.pictures.select(history.show, yours.kept, shown, **_SPEAKING)
+    yours.kept.elsewhere(history.follow, yours.kept, shelf, **_QUIET)
     limited = _limited(settings)
     form = [ask.prompt, settings.model, settings.mode, settings.size]
     filled = [session.visited, *form, *limited, settings.random_seed, settings.seed]
@@ -211,7 +233,25 @@ def _wire_history(
     yours.vary.click(handlers.vary, given, filled, **_SPEAKING)
     packed = yours.pack.click(history.zipped, yours.kept, yours.file, **_SPEAKING)
     packed.success(None, yours.file, None, js=_SAVE)
-    yours.forget.click(history.forget, None, shelf, **_QUIET)
+    yours.forget.click(history.forget, yours.kept, shelf, **_QUIET)
+    _wire_picture_in_view(handlers, session, pictures, yours, given, filled)
+
+
+def _wire_picture_in_view(
+    handlers: Handlers,
+    session: Session,
+    pictures: Pictures,
+    yours: YourPictures,
+    given: list[Component],
+    filled: list[Component],
+) -> None:
+    """What can be done with the picture that is selected, old or new."""
+    pictures.pictures.select(handlers.look_at, session.made, session.past, **_QUIET)
+    offered = [pictures.reuse, yours.use, yours.vary, *pictures.again]
+    session.past.change(handlers.offer, session.past, offered, **_QUIET)
+    for mode, button in zip(MODE_TITLES, pictures.again, strict=True):
+        sent = button.click(handlers.again_in(mode), given, [*filled, pictures.go], **_SPEAKING)
+        sent.success(None, pictures.go, None, js=_GENERATE)
 
 
 def _wire_pictures(
@@ -225,7 +265,7 @@ def _wire_pictures(
     """Seeds and settings taken from pictures."""
     seed = [settings.random_seed, settings.seed]
     settings.random_seed.change(handlers.seed_field, settings.random_seed, settings.seed, **_QUIET)
-    pictures.reuse.click(handlers.reuse_seed, session.seed, seed, **_QUIET)
+    pictures.reuse.click(handlers.reuse_seed, session.past, seed, **_QUIET)
     from_picture.file.change(
         handlers.read_picture,
         from_picture.file,
@@ -248,6 +288,10 @@ _SAVE = """(url) => {
   link.href = url;
   link.download = "pictures.zip";
   link.click();
+}"""
+# Has the form sent, if a mode that is ready was put into it.
+_GENERATE = """(go) => {
+  if (go) document.querySelector("#generate:not(:disabled)")?.click();
 }"""
 # Events that only ask or tell: out of the queue, unseen in the API, no spinner over the page.
 _QUIET: dict[str, Any] = {

@@ -6,7 +6,7 @@ goes on to its end: its pictures stay in the outputs folder, and the queue moves
 """
 
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,18 +14,19 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
-from tpu_ui.errors import InvalidRequestError, LockedError, MetadataError, TpuUiError
+from tpu_ui.errors import InvalidRequestError, MetadataError, TpuUiError
 from tpu_ui.metadata import read_png
-from tpu_ui.protocol import Ending, Failed, Finished, Warmed
+from tpu_ui.protocol import Ending, Failed, Finished, Stepped, Warmed
 from tpu_ui.request import Limits, check_mode, check_size
-from tpu_ui.shapes import Strategy, shown
+from tpu_ui.shapes import Mode, ProgramState
 from tpu_ui.ui import view
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, with_choices_made
-from tpu_ui.ui.history import Kept, name_of
+from tpu_ui.ui.history import Kept, change, name_of
 from tpu_ui.ui.listening import PROGRESS_S
-from tpu_ui.ui.live import Chosen, Live, Picker, live
+from tpu_ui.ui.live import Chosen, Live, Picker, Sizes, live
+from tpu_ui.ui.previews import preview_html
 from tpu_ui.ui.restoring import restored
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 
@@ -38,10 +39,11 @@ class Run(NamedTuple):
     job: Changed
     kept: Changed
     progress: Changed
+    preview: Changed
     pictures: Changed
     result: Changed
-    seed: Changed
-    reuse: Changed
+    made: Changed
+    past: Changed
     generate: Changed
     warm_up: Changed
     warm_up_cold: Changed
@@ -119,67 +121,50 @@ class Handlers:
             strip=gr.skip() if shown and shown.strip == now.strip else now.strip,
             table=gr.skip() if shown and shown.table == now.table else now.table,
             mode=_picked(shown.mode if shown else None, now.mode, chosen.mode),
-            size=_picked(shown.size if shown else None, now.size, chosen.size),
+            size=_picked_size(shown.size if shown else None, now.size, chosen.size),
             cold_size=_picked(shown.cold_size if shown else None, now.cold_size, chosen.cold_size),
             strategy=_picked(shown.strategy if shown else None, now.strategy, None),
         )
 
-    def set_strategy(self, strategy: object) -> None:
-        """The owner's choice for the loaded model, which is loaded again. Not while locked."""
-        with said_plainly(escape=True):
-            status = self._dispatcher.status()
-            if status.locked:
-                raise LockedError("The sizes are locked; start the app with --strategy instead.")
-            known = [value for _, value in view.strategy_choices(status)]
-            if strategy not in known:
-                raise InvalidRequestError(f"Strategy is {shown(strategy)}; choose from the list.")
-            auto = strategy == view.AUTOMATIC[1]
-            self._dispatcher.set_strategy(status.model, None if auto else Strategy(str(strategy)))
-
-    def chosen_strategy(self) -> str:
-        """What the picker goes back to after a refusal."""
-        return view.chosen_strategy(self._dispatcher.status())
-
     # Jobs
 
-    def generate(self, stored: object, *inputs: object) -> Iterator[Run]:
-        """Submit what the form asks for and show how it goes. `stored`: what the browser keeps."""
+    def generate(self, *inputs: object) -> Iterator[Run]:
+        """Submit what the form asks for and show how it goes."""
         with said_plainly(escape=True):
             job = self._dispatcher.submit(with_choices_made(self._dispatcher, Form(*inputs)))
-            kept = Kept.read(stored).with_job(job)
-            yield _begun(kept, "Sent.")._replace(result=view.result_html([]))
-            yield from self._follow(kept)
+            yield _begun(job, "Sent.")._replace(result=view.result_html([]))
+            yield from self._follow(job)
 
     def resume(self, stored: object) -> Iterator[Run]:
         """After a reload: follow the job that this browser had begun, if it still goes on."""
-        kept = Kept.read(stored)
+        job = Kept.read(stored).job
         try:
-            so_far = self._dispatcher.recorded(kept.job)
+            so_far = self._dispatcher.recorded(job)
             goes_on = not any(isinstance(one, Ending) for one in so_far)
         except KeyError:
             goes_on = False
         if not goes_on:
-            yield NOTHING._replace(kept=kept.to_dict())
+            yield NOTHING
             return
         with said_plainly(escape=True):
-            yield _begun(kept, "Going on.")
-            yield from self._follow(kept)
+            yield _begun(job, "Going on.")
+            yield from self._follow(job)
 
-    def warm_up(self, stored: object, model: object, mode: object, size: object) -> Iterator[Run]:
+    def warm_up(self, model: object, mode: object, size: object) -> Iterator[Run]:
         """Compile one size of one mode, in view. None stands for the model's default."""
         with said_plainly(escape=True):
             limits = limits_of(self._dispatcher, model)
             wanted = check_size(limits, size)
             job = self._dispatcher.warm_up(limits.model, check_mode(limits, mode), wanted)
-            kept = Kept.read(stored).with_job(job)
-            yield _begun(kept, f"Asked to compile {wanted}.")
-            yield from self._follow(kept)
+            yield _begun(job, f"Asked to compile {wanted}.")
+            yield from self._follow(job)
 
-    def _follow(self, kept: Kept) -> Iterator[Run]:
+    def _follow(self, job: str) -> Iterator[Run]:
         """A job's updates as outputs, to its ending. Raises TpuUiError if it failed."""
         saved: list[ImageSaved] = []
+        preview = b""
         warmed: view.Progress | None = None  # a warm-up's last words: what is ready, what it took
-        for update in self._dispatcher.updates(kept.job, PROGRESS_S):
+        for update in self._dispatcher.updates(job, PROGRESS_S):
             now = view.progress(update)
             if isinstance(update, Warmed):
                 warmed = replace(now, running=False)
@@ -188,19 +173,26 @@ class Handlers:
             else:
                 warmed = None
             run = NOTHING._replace(progress=view.progress_html(now))
+            if isinstance(update, Stepped) and update.preview:
+                preview = update.preview
+                run = run._replace(preview=preview_html(preview, update.image))
             if isinstance(update, ImageSaved):
+                run = run._replace(preview=preview_html(preview, update.image, done=True))
+                preview = b""
                 saved.append(update)
-                kept = kept.with_pictures([name_of(update.path)])
+                infos = [one.info.to_dict() for one in saved]
                 run = run._replace(
+                    kept=change(job, [name_of(update.path)]),
                     pictures=_pictures(saved),
                     result=view.result_html([one.info for one in saved]),
-                    seed=saved[0].info.seed,
-                    reuse=gr.update(interactive=True),
+                    made=infos,
+                    past=infos[-1],
                 )
             if isinstance(update, Ending):
                 run = run._replace(**AT_REST._asdict())
-            # Said each time: a BrowserState would take gr.skip() for a value and keep that.
-            yield run._replace(kept=kept.to_dict())
+                if not isinstance(update, Finished):
+                    run = run._replace(preview="")
+            yield run
             if isinstance(update, Failed):
                 raise TpuUiError(update.message)
 
@@ -219,9 +211,47 @@ class Handlers:
         """A seed is typed only where it is used."""
         return gr.update(interactive=not random_seed)
 
-    def reuse_seed(self, seed: int | None) -> tuple[Changed, ...]:
-        """Random seed off, and the last seed in its field."""
-        return (gr.skip(), gr.skip()) if seed is None else (False, seed)
+    # With a picture that is in view
+
+    def look_at(self, made: list[dict[str, Any]] | None, event: gr.SelectData) -> Changed:
+        """What made the picture that is selected among those in view."""
+        at = event.index
+        return made[at] if made and isinstance(at, int) and at < len(made) else gr.skip()
+
+    def offer(self, info: dict[str, Any] | None) -> tuple[Changed, ...]:
+        """What can be done with it: seed, settings, and again in another mode."""
+        able = gr.update(interactive=info is not None)
+        preset = self._dispatcher.presets.get(str(info.get("model"))) if info else None
+        modes = self._dispatcher.limits(preset.name).modes if preset else ()
+        again = (
+            gr.update(visible=mode in modes and info is not None and info.get("mode") != mode.value)
+            for mode in view.MODE_TITLES
+        )
+        return able, able, able, *again
+
+    def reuse_seed(self, info: dict[str, Any] | None) -> tuple[Changed, ...]:
+        """Random seed off, and the picture's seed in its field."""
+        return (gr.skip(), gr.skip()) if info is None else (False, info.get("seed"))
+
+    def again_in(self, mode: Mode) -> Callable[..., tuple[Changed, ...]]:
+        """A handler that fills the form with the picture's settings, in another mode."""
+
+        def again(
+            info: dict[str, Any] | None, visited: Visited, *values: object
+        ) -> tuple[Changed, ...]:
+            """Ends with "go" if nothing is left to compile, so that Generate can follow at once."""
+            other = None if info is None else {**info, "mode": mode.value}
+            filled_in = self.use_settings(other, visited, *values)
+            return *filled_in, "go" if self._is_ready(other, mode) else ""
+
+        return again
+
+    def _is_ready(self, info: dict[str, Any] | None, mode: Mode) -> bool:
+        status = self._dispatcher.status()
+        if info is None or info.get("model") != status.model:
+            return False
+        known = {str(size): one.state for size, one in status.sizes.get(mode, {}).items()}
+        return known.get(str(info.get("size"))) is ProgramState.READY
 
     # Settings from a picture
 
@@ -273,7 +303,7 @@ class Handlers:
         """The size, if it can be chosen now; else the picker is left alone and a line says so."""
         picker = live(self._dispatcher, Chosen(limits.model, mode, size)).size
         if picker.value == size:
-            return gr.update(choices=list(picker.choices), value=size)
+            return gr.update(cards=picker.cards, value=size)
         gr.Warning(f"{size} is not ready yet; the size is left as it was.", title="")
         return gr.skip()
 
@@ -289,9 +319,10 @@ def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
     return [[prompt] for prompt in dispatcher.presets[model].examples]
 
 
-def _begun(kept: Kept, text: str) -> Run:
+def _begun(job: str, text: str) -> Run:
     words = view.progress_html(view.Progress(text))
-    return NOTHING._replace(job=kept.job, kept=kept.to_dict(), progress=words, **AT_WORK._asdict())
+    sent = NOTHING._replace(job=job, kept=change(job), progress=words, preview="")
+    return sent._replace(**AT_WORK._asdict())
 
 
 def _pictures(saved: list[ImageSaved]) -> Changed:
@@ -309,3 +340,10 @@ def _picked(shown: Picker | None, now: Picker, chosen: object) -> Changed:
     if now.value != chosen:
         update["value"] = now.value
     return update
+
+
+def _picked_size(shown: Sizes | None, now: Sizes, chosen: object) -> Changed:
+    """The same for the size picker."""
+    if now == shown:
+        return gr.skip()
+    return gr.update(cards=now.cards, **({"value": now.value} if now.value != chosen else {}))

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from tpu_ui import __version__
-from tpu_ui.dispatch.interface import Dispatcher, Status
+from tpu_ui.dispatch.interface import Dispatcher, Report, Status
 from tpu_ui.shapes import ProgramState
 from tpu_ui.ui.door import Door
 
@@ -75,6 +75,7 @@ class _Metrics(Collector):
         for state in HTTP_STATUS:
             up.add_metric([state], state == state_of(now))
         yield up
+        yield from self._report(self._dispatcher.report())
         yield GaugeMetricFamily("tpu_ui_workers", "Workers.", value=now.workers)
         yield GaugeMetricFamily("tpu_ui_queue_length", "Jobs that wait.", value=now.queue_length)
         yield GaugeMetricFamily(
@@ -93,6 +94,23 @@ class _Metrics(Collector):
         for ending in ("finished", "failed", "cancelled"):
             jobs.add_metric([ending], getattr(done, ending))
         yield jobs
+
+    def _report(self, report: Report) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "tpu_ui_uptime_seconds", "Since the start of the app.", value=report.uptime_s
+        )
+        memory = GaugeMetricFamily(
+            "tpu_ui_memory_bytes",
+            "Of the chip, or of the host where the chip does not tell.",
+            labels=["worker", "of", "kind"],
+        )
+        for worker in report.workers:
+            if worker.memory is not None:
+                of = "chip" if worker.memory.of_chip else "host"
+                in_use, free = worker.memory.in_use_bytes, worker.memory.free_bytes
+                memory.add_metric([str(worker.index), of, "in_use"], in_use)
+                memory.add_metric([str(worker.index), of, "free"], free)
+        yield memory
 
     def _sizes(self, now: Status) -> Metric:
         sizes = GaugeMetricFamily(

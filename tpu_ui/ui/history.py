@@ -1,5 +1,5 @@
 """The pictures of one browser: kept by name in its storage, so that a reload or another day finds
-them.
+them. All its tabs share the list: each is told what to add and what to drop, and never the whole.
 
 A picture's name holds its job's id, which nobody can guess: whoever knows the name may have the
 file, and nobody else. What a browser sends is not trusted; it may name pictures and nothing else.
@@ -7,7 +7,7 @@ file, and nobody else. What a browser sends is not trusted; it may name pictures
 
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -50,14 +50,10 @@ class Kept:
         right_job = job if isinstance(job, str) and _fits(JOB, job) else ""
         return cls(right_job, tuple(dict.fromkeys(right))[:KEPT_PICTURES])
 
-    def with_job(self, job: str) -> "Kept":
-        return Kept(job, self.pictures)
 
-    def with_pictures(self, names: list[str]) -> "Kept":
-        return Kept(self.job, tuple(dict.fromkeys([*names, *self.pictures]))[:KEPT_PICTURES])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"job": self.job, "pictures": list(self.pictures)}
+def change(job: str, add: Sequence[str] = (), drop: Sequence[str] = ()) -> dict[str, Any]:
+    """What `keepPictures` in page.js does to the list: newest first in `add`."""
+    return {"job": job, "add": list(add), "drop": list(drop)}
 
 
 class History:
@@ -69,24 +65,22 @@ class History:
     def remember(self, stored: object) -> tuple[Changed, ...]:
         """With the pictures that the browser's job has made by now; those that are gone go."""
         kept = Kept.read(stored)
-        kept = kept.with_pictures(self._made(kept.job))
-        there = [name for name in kept.pictures if self._path(name).is_file()]
-        kept = Kept(kept.job, tuple(there))
-        thumbnails = [_thumbnail(self._path(name)) for name in there]
-        some = gr.update(interactive=bool(there))
-        return kept.to_dict(), gr.update(value=thumbnails, selected_index=None), some, some
+        return self._shelf(kept, [one for one in self._made(kept.job) if one not in kept.pictures])
+
+    def follow(self, stored: object) -> tuple[Changed, ...]:
+        """What another tab has changed, shown in this one."""
+        return self._shelf(Kept.read(stored), [])
 
     def show(self, stored: object, event: gr.SelectData) -> tuple[Changed, ...]:
         """A kept picture in the place of the new ones, with what made it."""
         with said_plainly(escape=True):
-            path = self._nth(Kept.read(stored), event.index)
+            path = self._shown_as(Kept.read(stored), event.value)
             try:
                 info = read_png(path)
             except MetadataError as error:
                 raise InvalidRequestError(f"The picture cannot be read: {error}") from error
             picture = gr.update(value=[(handed_out(path), None)], selected_index=0)
-            able = gr.update(interactive=True)
-            return picture, view.past_html(info), info.get("seed"), able, info, able, able
+            return picture, view.past_html(info), [info], info
 
     def zipped(self, stored: object) -> str:
         """Where this server has all of them in one file, each as it was written."""
@@ -103,10 +97,24 @@ class History:
                 kept = save_file_to_cache(packed.name, cache_dir=get_upload_folder())
             return file_url(file_data(Path(kept)))
 
-    def forget(self) -> tuple[Changed, ...]:
+    def forget(self, stored: object) -> tuple[Changed, ...]:
         """The browser forgets; the files stay in the outputs folder."""
         none = gr.update(interactive=False)
-        return Kept().to_dict(), gr.update(value=[], selected_index=None), none, none
+        return (
+            change("", drop=Kept.read(stored).pictures),
+            gr.update(value=[], selected_index=None),
+            none,
+            none,
+        )
+
+    def _shelf(self, kept: Kept, new: list[str]) -> tuple[Changed, ...]:
+        names = [*new, *kept.pictures]
+        there = [name for name in names if self._path(name).is_file()][:KEPT_PICTURES]
+        gone = [name for name in kept.pictures if name not in there]
+        told = change(kept.job, new, gone) if new or gone else gr.skip()
+        thumbnails = [_thumbnail(self._path(name)) for name in there]
+        some = gr.update(interactive=bool(there))
+        return told, gr.update(value=thumbnails, selected_index=None), some, some
 
     def _made(self, job: str) -> list[str]:
         try:
@@ -119,10 +127,14 @@ class History:
     def _path(self, name: str) -> Path:
         return self._dispatcher.outputs / name
 
-    def _nth(self, kept: Kept, index: object) -> Path:
-        if not isinstance(index, int) or not 0 <= index < len(kept.pictures):
+    def _shown_as(self, kept: Kept, item: object) -> Path:
+        """The picture of a thumbnail, by its name: the list may have grown since it was drawn."""
+        image = item.get("image") if isinstance(item, Mapping) else None
+        small = image.get("path") if isinstance(image, Mapping) else None
+        stem = Path(small).stem if isinstance(small, str) else ""
+        path = next((self._path(one) for one in kept.pictures if Path(one).stem == stem), None)
+        if path is None:
             raise InvalidRequestError("That picture is not there any more.")
-        path = self._path(kept.pictures[index])
         if not path.is_file():
             raise InvalidRequestError("That picture is not in the outputs folder any more.")
         return path

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from tpu_ui.dispatch.interface import Dispatcher
+from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, Login
 from tpu_ui.ui.listening import JOB_LISTENERS
 from tpu_ui.ui.routes import routes
@@ -49,7 +51,10 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
         "ssr_mode": False,
         "mcp_server": True,
         "auth": login,
-        "app_kwargs": {"routes": routes(dispatcher, Door(login))},
+        "app_kwargs": {
+            "routes": routes(dispatcher, Door(login)),
+            "middleware": [Middleware(Delivery)],
+        },
     }
 
 
@@ -82,8 +87,8 @@ def theme() -> gr.themes.Base:
         input_border_color_focus_dark="*primary_500",
         button_primary_background_fill="*primary_700",
         button_primary_background_fill_hover="*primary_800",
-        button_primary_background_fill_dark="*primary_600",
-        button_primary_background_fill_hover_dark="*primary_700",
+        button_primary_background_fill_dark="*primary_700",
+        button_primary_background_fill_hover_dark="*primary_800",
         button_primary_text_color="white",
         button_primary_text_color_dark="white",
     )

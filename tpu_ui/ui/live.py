@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tpu_ui.dispatch.interface import Dispatcher, SizeStatus, Status
 from tpu_ui.request import Limits
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
-from tpu_ui.ui import strip, view
+from tpu_ui.ui import picker, strip, view
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,14 @@ class Picker:
 
 
 @dataclass(frozen=True, slots=True)
+class Sizes:
+    """The size picker: its cards as HTML, a line about the choice among them, and the choice."""
+
+    cards: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Live:
     """Everything that follows the status, for one visitor's choice of model and mode."""
 
@@ -40,7 +48,7 @@ class Live:
     strip: str
     table: str
     mode: Picker
-    size: Picker
+    size: Sizes
     cold_size: Picker
     strategy: Picker
 
@@ -54,21 +62,21 @@ def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
     modes = [Mode(value) for _, value in view.mode_choices(limits)]
     programs = {one: view.sizes_of(status, limits, one) for one in modes}
     sizes = programs[mode]
-    choices = view.size_choices(status, sizes)
-    size = view.chosen_size(choices, chosen.size, limits.default_size)
+    size = view.chosen_size(view.open_sizes(status, sizes), chosen.size, limits.default_size)
+    note = view.size_note(status, sizes, size)
     cold = tuple(
         (f"{name} (failed)" if one.state is ProgramState.FAILED else str(name), str(name))
         for name, one in sizes.items()
         if one.state in (ProgramState.COLD, ProgramState.FAILED) and not one.unfit
     )
-    cold_size = view.chosen_size(cold, chosen.cold_size, limits.default_size)
+    cold_size = view.chosen_size([name for _, name in cold], chosen.cold_size, limits.default_size)
     title = dispatcher.presets[limits.model].title
     return Live(
         now=strip.now_html(status),
-        strip=strip.strip_html(status, title, mode, sizes),
+        strip=strip.strip_html(status, title, mode),
         table=strip.table_html(status, programs),
         mode=Picker(view.mode_choices(limits), mode.value, view.mode_note(limits, mode)),
-        size=Picker(choices, size, view.size_note(status, sizes, size)),
+        size=Sizes(picker.cards_html(sizes, status.locked, note), size),
         cold_size=Picker(cold, cold_size, _cold_note(sizes, cold_size)),
         strategy=Picker(
             view.strategy_choices(status),

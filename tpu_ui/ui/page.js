@@ -43,3 +43,54 @@ document.addEventListener("drop", (event) => {
   if (section && !section.querySelector("#png-file")?.checkVisibility()) heading?.click();
   hand();
 });
+
+// The size picker: `value` is the size that is chosen, `cards` the HTML of picker.py. The cards
+// change in place while one of them has the focus.
+function pickSize(element, props, watch, picked) {
+  const show = () => {
+    for (const radio of element.querySelectorAll("input[type=radio]")) {
+      radio.checked = radio.value === props.value;
+    }
+  };
+  element.addEventListener("change", (event) => {
+    props.value = event.target.value;
+    picked();
+  });
+  watch(["value", "cards"], show);
+  show();
+}
+
+// What this browser keeps: the names of its pictures, newest first, for all its tabs; and the job
+// that each tab waits for. The server says what to add and what to drop; it is told the whole.
+const KEPT = "tpu-ui";
+
+function readKept() {
+  try {
+    const stored = JSON.parse(localStorage.getItem(KEPT)) ?? {};
+    const pictures = Array.isArray(stored.pictures) ? stored.pictures : [];
+    return { job: sessionStorage.getItem(KEPT) ?? stored.job ?? "", pictures };
+  } catch {
+    return { job: "", pictures: [] };
+  }
+}
+
+function keepPictures(props, watch, changedElsewhere) {
+  watch("value", () => {
+    const { job, add, drop } = props.value ?? {};
+    if (!add) return;
+    const before = readKept().pictures; // anew: another tab may have written since
+    const kept = before.filter((name) => !drop.includes(name) && !add.includes(name));
+    const pictures = [...add, ...kept].slice(0, props.most);
+    sessionStorage.setItem(KEPT, job);
+    localStorage.setItem(KEPT, JSON.stringify({ job, pictures }));
+    props.value = { job, pictures };
+  });
+  addEventListener("storage", (event) => {
+    if (event.key !== KEPT && event.key !== null) return;
+    const before = JSON.stringify(props.value?.pictures);
+    if (!readKept().pictures.length) sessionStorage.removeItem(KEPT); // forgotten, the job's too
+    props.value = readKept();
+    if (JSON.stringify(props.value.pictures) !== before) changedElsewhere();
+  });
+  props.value = readKept();
+}

@@ -12,7 +12,7 @@ from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.request import LORA_WEIGHT
 from tpu_ui.ui import view
 from tpu_ui.ui.handlers import example_rows
-from tpu_ui.ui.history import Kept
+from tpu_ui.ui.history import KEPT_PICTURES
 
 Component = Any  # Gradio's components have no types of their own
 
@@ -30,11 +30,23 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """What came of it."""
+    """What came of it, and what it looks like on its way. `again`: a button for each of
+    view.MODE_TITLES; `go`: press Generate now."""
 
+    preview: Component
     pictures: Component
     result: Component
     reuse: Component
+    again: tuple[Component, ...]
+    go: Component
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The size picker. Its value is the size that is chosen, its `cards` what it shows."""
+
+    size: Component
+    warm_up: Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +129,57 @@ def ask(examples: Component) -> Ask:
 
 def pictures() -> Pictures:
     # `format` is for arrays, which are never given to it: files are handed out as they are.
-    pictures = gr.Gallery(
-        label="Pictures",
-        show_label=False,
-        format="png",
-        type="filepath",
-        columns=4,
-        preview=True,
-        object_fit="contain",
-        interactive=False,
-        buttons=["download", "fullscreen"],
-        elem_id="pictures",
-    )
+    with gr.Column(elem_id="stage"):
+        pictures = gr.Gallery(
+            label="Pictures",
+            show_label=False,
+            format="png",
+            type="filepath",
+            columns=4,
+            preview=True,
+            object_fit="contain",
+            interactive=False,
+            buttons=["download", "fullscreen"],
+            elem_id="pictures",
+        )
+        preview = gr.HTML("", elem_id="preview", padding=False)
     with gr.Row(elem_id="result-line"):
         result = gr.HTML(view.result_html([]), elem_id="result-facts", padding=False)
         reuse = gr.Button(
             "Reuse seed", size="sm", interactive=False, elem_id="reuse", scale=0, min_width=110
         )
-    return Pictures(pictures, result, reuse)
+    with gr.Row(elem_id="again"):
+        again = tuple(
+            gr.Button(
+                f"Again in {title}",
+                size="sm",
+                visible=False,
+                elem_id=f"again-{mode.value}",
+                scale=0,
+                min_width=110,
+            )
+            for mode, title in view.MODE_TITLES.items()
+        )
+    go = gr.Textbox(visible=False)
+    return Pictures(preview, pictures, result, reuse, again, go)
 
 
-def settings(dispatcher: Dispatcher) -> Settings:
+def sizes() -> Sizes:
+    """The picker, and a way to have the size that is picked compiled."""
+    with gr.Column(elem_id="size-row"):
+        size = gr.HTML(
+            None,
+            html_template="${cards}",
+            cards="",
+            js_on_load="pickSize(element, props, watch, () => trigger('input'))",
+            elem_id="size",
+            padding=False,
+        )
+        warm_up = gr.Button("Warm up", size="sm", elem_id="warm-up", scale=0, min_width=110)
+    return Sizes(size, warm_up)
+
+
+def settings(dispatcher: Dispatcher, sizes: Sizes) -> Settings:
     """Built for the model that is loaded now; `open_page` and `model_changed` keep it right."""
     models = [(preset.title, name) for name, preset in dispatcher.presets.items()]
     limits = dispatcher.limits(dispatcher.status().model)
@@ -145,7 +187,8 @@ def settings(dispatcher: Dispatcher) -> Settings:
     return Settings(
         model=gr.Dropdown(models, label="Model", value=limits.model, elem_id="model"),
         mode=gr.Radio([], label="Mode", elem_id="mode"),
-        **_size_row(),
+        size=sizes.size,
+        warm_up=sizes.warm_up,
         steps=gr.Slider(
             steps.minimum,
             view.slider_end(steps.minimum, steps.maximum),
@@ -199,14 +242,6 @@ def _lora_row() -> dict[str, Component]:
         }
 
 
-def _size_row() -> dict[str, Component]:
-    with gr.Row(elem_id="size-row"):
-        return {
-            "size": gr.Dropdown([], label="Size", value=None, elem_id="size", scale=1),
-            "warm_up": gr.Button("Warm up", elem_id="warm-up", scale=0, min_width=110),
-        }
-
-
 def _seed_row() -> dict[str, Component]:
     with gr.Row(elem_id="seed-row"):
         return {
@@ -226,7 +261,7 @@ def _seed_row() -> dict[str, Component]:
         }
 
 
-def warm_ups(locked: bool) -> WarmUps:
+def warm_ups() -> WarmUps:
     table = gr.HTML(elem_id="program-table", padding=False)
     with gr.Row(elem_id="cold-row"):
         cold_size = gr.Dropdown(
@@ -234,7 +269,7 @@ def warm_ups(locked: bool) -> WarmUps:
         )
         warm_up = gr.Button("Warm up", elem_id="warm-up-cold", scale=0, min_width=110)
     strategy = gr.Dropdown(
-        [], label="Strategy of the loaded model", interactive=not locked, elem_id="strategy"
+        [], label="Strategy of the loaded model", interactive=False, elem_id="strategy"
     )
     return WarmUps(table, cold_size, warm_up, strategy)
 
@@ -254,8 +289,14 @@ def from_picture() -> FromPicture:
 
 def kept() -> Component:
     """What this browser keeps. Outside of anything closed, where it would not be read."""
-    # The secret only has to stay the same: with a new one at each start nothing would be found.
-    return gr.BrowserState(Kept().to_dict(), storage_key="tpu-ui", secret="tpu-ui")
+    return gr.HTML(
+        None,
+        html_template="",
+        js_on_load="keepPictures(props, watch, () => trigger('elsewhere'))",
+        most=KEPT_PICTURES,
+        visible="hidden",
+        elem_id="kept-list",
+    )
 
 
 def your_pictures(kept: Component) -> YourPictures:

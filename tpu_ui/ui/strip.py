@@ -33,10 +33,8 @@ def now_html(status: Status) -> str:
     )
 
 
-def strip_html(
-    status: Status, title: str, mode: Mode, sizes: Mapping[ImageSize, SizeStatus]
-) -> str:
-    """Every size in `mode`, then device, model and counts. `title` is the model's."""
+def strip_html(status: Status, title: str, mode: Mode) -> str:
+    """Device, model and counts. `title` is the model's, `mode` the one that is chosen."""
     since = status.programs_compiled_since_ready
     facts = [
         ("Device", str(status.device) if status.device else "not known yet", status.device_reason),
@@ -57,10 +55,8 @@ def strip_html(
         f"<div{_title(hint)}><dt>{name}</dt><dd>{html.escape(value)}</dd></div>"
         for name, value, hint in facts
     )
-    cards = "".join(_card(size, programs) for size, programs in sizes.items())
     return (
-        f'<section class="tpu-strip" aria-label="Status">'
-        f'<ul class="tpu-sizes" aria-label="Sizes">{cards}</ul>'
+        '<section class="tpu-strip" aria-label="Status">'
         f'<dl class="tpu-facts">{cells}</dl></section>'
     )
 
@@ -145,20 +141,6 @@ def _size_dict(programs: SizeStatus) -> dict[str, Any]:
         "reason": programs.unfit or programs.reason,
         "fits": not programs.unfit,
     }
-
-
-def _card(size: ImageSize, programs: SizeStatus) -> str:
-    """One size. Its width does not depend on what it says, so nothing jumps."""
-    done = 0.0
-    if programs.state is ProgramState.COMPILING and programs.expected_s:
-        done = min((programs.seconds or 0) / programs.expected_s, 0.98)
-    known = "no" if programs.expected_s is None else "yes"
-    text = html.escape(size_text(programs))
-    return (
-        f'<li data-state="{programs.state.value}" data-size="{size}" title="{size}: {text}">'
-        f"<b>{size}</b><span>{text}</span>"
-        f'<i class="tpu-bar" data-known="{known}"><i style="width:{done * 100:.0f}%"></i></i></li>'
-    )
 
 
 def _expected_s(programs: SizeStatus) -> float | None:

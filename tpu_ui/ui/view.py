@@ -101,11 +101,8 @@ def counted(number: int, noun: str) -> str:
 def progress(update: Update) -> Progress:
     """What an update of a job says to the person who waits for it."""
     match update:
-        case Queued(position=0):
-            return Progress("Waiting: yours is next.")
-        case Queued(position=position):
-            verb = "is" if position == 1 else "are"
-            return Progress(f"Waiting: {counted(position, 'job')} {verb} before yours.")
+        case Queued():
+            return Progress(_waiting(update))
         case Loading():
             return Progress(loading_message(update), _loaded(update))
         case Warming():
@@ -134,6 +131,16 @@ def compiling(update: Warming) -> str:
         f"{gone(update.elapsed_s, update.expected_s)}"
         + (f" ({update.stage})" if update.stage else "")
     )
+
+
+def _waiting(update: Queued) -> str:
+    """ "Waiting: 2 jobs are before yours, about 40 s." """
+    known = update.expected_s is not None and update.expected_s >= 1
+    ending = f", {about(update.expected_s)}." if known else "."
+    if update.position == 0:
+        return f"Waiting: yours is next{ending}"
+    verb = "is" if update.position == 1 else "are"
+    return f"Waiting: {counted(update.position, 'job')} {verb} before yours{ending}"
 
 
 def _step(update: Stepped) -> str:
@@ -258,8 +265,7 @@ def strategy_note(status: Status) -> str:
         for absent, why_not in status.strategies.items()
         if why_not is not None
     ]
-    locked = "Locked: --strategy chooses it when the app starts."
-    change = locked if status.locked else "A change loads the model again."
+    change = "The owner can change it; the model is then loaded again."
     return " ".join([f"{runs}{reason}.", *missing, change])
 
 
@@ -273,27 +279,18 @@ def sizes_of(status: Status, limits: Limits, mode: Mode) -> dict[ImageSize, Size
     }
 
 
-def size_choices(
-    status: Status, sizes: Mapping[ImageSize, SizeStatus]
-) -> tuple[tuple[str, str], ...]:
-    """What the size picker offers: the ready sizes, and unlocked the others too, marked; of those
-    that cannot fit none."""
-    choices = []
-    for size, programs in sizes.items():
-        if programs.unfit:
-            continue
-        if programs.state is ProgramState.READY:
-            choices.append((str(size), str(size)))
-        elif not status.locked:
-            choices.append((f"{size} ({programs.state.value})", str(size)))
-    return tuple(choices)
+def open_sizes(status: Status, sizes: Mapping[ImageSize, SizeStatus]) -> list[str]:
+    """What can be chosen: the ready sizes, and unlocked the others too; of those that cannot fit
+    none."""
+    return [
+        str(size)
+        for size, programs in sizes.items()
+        if not programs.unfit and (programs.state is ProgramState.READY or not status.locked)
+    ]
 
 
-def chosen_size(
-    choices: tuple[tuple[str, str], ...], wanted: object, default: ImageSize
-) -> str | None:
+def chosen_size(offered: list[str], wanted: object, default: ImageSize) -> str | None:
     """`wanted` while it is on offer, else the default, else the first; None if there is none."""
-    offered = [value for _, value in choices]
     for size in (wanted, str(default)):
         if isinstance(size, str) and size in offered:
             return size
@@ -303,7 +300,7 @@ def chosen_size(
 def size_note(status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str | None) -> str:
     """What choosing this size costs, said before Generate is pressed."""
     if size is None:
-        return "No size is ready in this mode yet. The strip above says how far each one is."
+        return "No size is ready in this mode yet."
     programs = sizes[ImageSize.parse(size)]
     match programs.state:
         case ProgramState.READY:

@@ -26,6 +26,7 @@ from tpu_ui.protocol import (
     Finished,
     Generate,
     Load,
+    Memory,
     Progress,
     Shutdown,
     Started,
@@ -38,6 +39,7 @@ from tpu_ui.shapes import ImageSize, Mode
 
 EXIT_BROKEN = 70  # EX_SOFTWARE: an error after which this process must not go on
 REPORT_S = 0.5
+MEMORY_STEP_BYTES = 16 * 2**20  # less of a change is not worth an event
 MAX_LINE_CHARACTERS = 200
 
 E = TypeVar("E", bound=Event)
@@ -83,6 +85,7 @@ class Loop:
         self._warmed: set[tuple[Mode, ImageSize]] = set()
         self._since_ready = 0
         self._reported = Counted(0, 0)
+        self._held: Memory | None = None
         self._later: deque[Command] = deque()  # came while a job ran; main thread only
         self._stopping = threading.Event()
 
@@ -105,6 +108,7 @@ class Loop:
             return 0
 
     def _serve(self, runtime: Runtime) -> int:
+        self._report_memory(runtime)
         reporter = threading.Thread(
             target=self._report, args=(runtime,), name="reporter", daemon=True
         )
@@ -228,6 +232,7 @@ class Loop:
         if counted != self._reported:
             self._reported = counted
             self._send(counted)
+        self._report_memory(runtime)
         running = self._running
         if running is not None and isinstance(running.command, Load):
             self._report_loading(runtime, running.command)
@@ -244,6 +249,13 @@ class Loop:
                     command.expected_s,
                 )
             )
+
+    def _report_memory(self, runtime: Runtime) -> None:
+        now, before = runtime.memory(), self._held
+        if before and abs(now.in_use_bytes - before.in_use_bytes) < MEMORY_STEP_BYTES:
+            return
+        self._held = now
+        self._send(now)
 
     def _report_loading(self, runtime: Runtime, command: Load) -> None:
         reached = runtime.loading(command)

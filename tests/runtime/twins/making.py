@@ -12,6 +12,7 @@ from diffusers import DiffusionPipeline
 from tests.runtime.twins import flux_1, flux_2, qwen_image, sdxl, stable_diffusion_3, z_image
 from tests.runtime.twins.tokenizers import CHAT_TOKENS, CLIP_TOKENS, T5_TOKENS
 from tpu_ui.presets import Preset
+from tpu_ui.previews import PreviewMap
 
 SIZES = ("32x32", "64x32")
 
@@ -60,6 +61,8 @@ def of(preset: Preset, folder: Path) -> Preset:
     pipeline = kind.make(folder / f"{name}-vocabulary")
     _amplify(getattr(pipeline, preset.components.denoiser))
     pipeline.save_pretrained(folder / name)
+    vae = getattr(pipeline, preset.components.vae).config
+    channels = vae.get("latent_channels") or vae["z_dim"]
     shorter = kind.text_tokens - preset.text_tokens
     padding = {name: tokens + shorter for name, tokens in preset.padding if tokens is not None}
     changes: dict[str, Any] = {
@@ -73,6 +76,7 @@ def of(preset: Preset, folder: Path) -> Preset:
         "text_tokens": kind.text_tokens,
         "call": {**preset.call, **kind.call},
         "padding": preset.padding.model_copy(update=padding),
+        "preview": preset.preview and PreviewMap(rgb=((0.3, 0.2, 0.1),) * channels),
     }
     return preset.model_copy(update=changes)
 

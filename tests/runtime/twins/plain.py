@@ -18,8 +18,9 @@ def pipeline_of(twin: Preset) -> Any:
     return pipeline
 
 
-def picture(pipeline: Any, twin: Preset, wish: dict[str, Any]) -> Values:
-    """The picture of a request's wishes: prompt, steps and seed, and what else the twin takes."""
+def picture(pipeline: Any, twin: Preset, wish: dict[str, Any], **more: Any) -> Values:
+    """The picture of a request's wishes: prompt, steps and seed, and what else the twin takes.
+    `more`: the pipeline's own arguments."""
     size = twin.image_sizes[0]
     negative = {"negative_prompt": wish.get("negative_prompt", "")} if twin.negative_prompt else {}
     made = pipeline(
@@ -32,6 +33,7 @@ def picture(pipeline: Any, twin: Preset, wish: dict[str, Any]) -> Values:
         **{twin.guidance.argument: wish.get("guidance", twin.guidance.default)},
         **negative,
         **twin.call,
+        **more,
     )
     values: Values = (made.images[0] * 255).round().astype(np.int16)
     return values

@@ -46,6 +46,9 @@ omitted = ["text_encoder_3", "tokenizer_3"]
 
 [call]
 max_sequence_length = 4
+
+[preview]
+rgb = [[0.3, 0.2, 0.1], [0.1, 0.3, 0.2], [0.2, 0.1, 0.3], [0.3, 0.3, 0.3]]
 """
 
 
