@@ -9,6 +9,8 @@ from gradio.i18n import I18nData
 
 from tpu_ui.ui.words import LANGUAGES, catalogue
 
+EMPTY = "The picture appears here."
+
 
 def label(english: str) -> I18nData:
     """A mark for the browser, in place of which it puts the words of its language."""
@@ -23,6 +25,13 @@ def i18n() -> gr.I18n:
         for language in LANGUAGES
     }
     return gr.I18n(en=english, **others)
+
+
+def style() -> str:
+    """What the style sheet says, in every language. Gradio names the page's by `lang`."""
+    rule = '#pictures .empty::after {{ content: "{}"; }}'.format
+    texts = [(f":root:lang({one}) ", catalogue(one).labels[EMPTY]) for one in LANGUAGES]
+    return "\n".join(where + rule(text) for where, text in [("", EMPTY), *texts])
 
 
 def _key(english: str) -> str:
