@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from tpu_ui import presets, settings
+from tpu_ui import presets, settings, styles
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.errors import SettingsError, TpuUiError
 from tpu_ui.folders import make_writable
@@ -44,9 +44,10 @@ def main(arguments: list[str]) -> int:
 
 
 def make_dispatcher(chosen: Settings) -> LocalDispatcher:
-    """The workers, already starting. Raises TpuUiError for a wrong preset, model or mode."""
+    """The workers, already starting. Raises TpuUiError for a wrong preset, style, model or mode."""
+    models = presets.load_all()
     return LocalDispatcher(
-        presets.load_all(),
+        models,
         model=chosen.model,
         mode=None if chosen.mode is None else Mode(chosen.mode),
         strategy=None if chosen.strategy == "auto" else Strategy(chosen.strategy),
@@ -57,6 +58,7 @@ def make_dispatcher(chosen: Settings) -> LocalDispatcher:
         workers=chosen.workers,
         outputs=chosen.outputs,
         cache=chosen.cache,
+        styles=styles.load(models),
     )
 
 

@@ -14,6 +14,7 @@ import gradio as gr
 import pytest
 
 from tests.dispatch.driving import wait_for
+from tpu_ui import styles
 from tpu_ui.dispatch.interface import Status
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset, load_all
@@ -71,6 +72,7 @@ def _serving(
         "cache": folder / "cache",
         "runtime": FAKE_RUNTIME,
         "first_pause_s": 0.05,
+        "styles": styles.load(load_all()),
         **options,
     }
     dispatcher = LocalDispatcher(presets or presets_with(), **chosen)

@@ -49,7 +49,8 @@ class ImageInfo:
     """What made one image, read off the pipeline that ran.
 
     `mode` is the mode that ran; `programs_compiled` counts the programs handed to the compiler
-    while this image was made. `notices` are sentences for the person who asked.
+    while this image was made. `notices` are sentences for the person who asked. `prompt` is what
+    the model read; with `styles`, `unstyled_prompt` is what the caller wrote.
     """
 
     job: str
@@ -72,10 +73,13 @@ class ImageInfo:
     lora: str | None = None
     lora_weight: float = 1.0
     notices: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+    unstyled_prompt: str | None = None
+    unstyled_negative_prompt: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: what the API returns and what is stored in the PNG."""
-        return {**asdict(self), "notices": list(self.notices)}
+        return {**asdict(self), "notices": list(self.notices), "styles": list(self.styles)}
 
 
 def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:

@@ -26,6 +26,7 @@ from tpu_ui.previews import PreviewMap
 from tpu_ui.request import IntegerRange, Limits, NumberRange
 from tpu_ui.shapes import Device, ImageSize, Mode, Strategy
 
+STYLES_FILE = "styles.toml"  # lies among the presets, and is none
 PRESETS_FOLDER = Path(__file__).resolve().parent.parent / "presets"
 
 
@@ -59,11 +60,13 @@ StrategyName = Annotated[Strategy, Field(strict=False)]  # TOML has strings only
 Gib = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Table(BaseModel):
+class Table(BaseModel):
+    """A table of a file: what its schema does not name is wrong."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class StepsTable(_Table):
+class StepsTable(Table):
     """Denoising steps a caller may ask for."""
 
     minimum: int = Field(ge=1)
@@ -77,7 +80,7 @@ class StepsTable(_Table):
         return self
 
 
-class GuidanceTable(_Table):
+class GuidanceTable(Table):
     """Guidance scale. `off` is the scale at and below which diffusers skips the second half of the
     batch; leave it out for a model whose batch never depends on the scale: one that was distilled
     with guidance has a range and no `off`, one without guidance has minimum = maximum.
@@ -98,7 +101,7 @@ class GuidanceTable(_Table):
         return self
 
 
-class ComponentsTable(_Table):
+class ComponentsTable(Table):
     """Names of the pipeline's components by their part in making an image.
 
     `omitted` names optional components that the pipeline runs without, such as SD3's T5 encoder.
@@ -124,7 +127,7 @@ class ComponentsTable(_Table):
         return (self.denoiser, *self.text_encoders, self.vae)
 
 
-class PaddingTable(_Table):
+class PaddingTable(Table):
     """For a pipeline whose shapes follow the prompt's length: what to pad, and to how many tokens.
 
     `encoder_tokens`: the inputs of text encoders, on the right; nothing changes where attention is
@@ -138,7 +141,7 @@ class PaddingTable(_Table):
     flagged_tokens: int | None = Field(default=None, ge=32, multiple_of=32)
 
 
-class LoraTable(_Table):
+class LoraTable(Table):
     """A LoRA file that a request may choose. `file` is a hub name, or a path beside the preset when
     it begins "./"; `weight_name` is the file's name within a hub repository."""
 
@@ -153,7 +156,7 @@ class LoraTable(_Table):
         return str((self.folder / self.file).resolve()) if self.file.startswith("./") else self.file
 
 
-class Preset(_Table):
+class Preset(Table):
     """One model. `repository` is a hub name, or a folder beside the preset when it begins "./".
 
     Of the `text_tokens` that a prompt may take, the pipeline's template takes `template_tokens`
@@ -330,20 +333,25 @@ def unavailable_mode(mode: Mode, device: Device) -> str | None:
 
 def load(path: Path) -> Preset:
     """Read one preset file. Raises PresetError that names the file and the field."""
+    table = read_toml(path)
+    try:
+        preset = Preset.model_validate(_beside(path, table))
+    except (ValidationError, InvalidRequestError) as error:
+        raise PresetError(f"{path.name}: {first_problem(error)}") from error
+    if preset.name != path.stem:
+        raise PresetError(f"{path.name}: name: is {preset.name!r}; it must be {path.stem!r}.")
+    return preset
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A file's table. Raises PresetError that names the file."""
     try:
         with path.open("rb") as file:
-            table = tomllib.load(file)
+            return tomllib.load(file)
     except OSError as error:
         raise PresetError(f"{path.name}: cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PresetError(f"{path.name}: not valid TOML: {error}.") from error
-    try:
-        preset = Preset.model_validate(_beside(path, table))
-    except (ValidationError, InvalidRequestError) as error:
-        raise PresetError(f"{path.name}: {_first_problem(error)}") from error
-    if preset.name != path.stem:
-        raise PresetError(f"{path.name}: name: is {preset.name!r}; it must be {path.stem!r}.")
-    return preset
 
 
 def _beside(path: Path, table: dict[str, Any]) -> dict[str, Any]:
@@ -365,13 +373,15 @@ def _beside(path: Path, table: dict[str, Any]) -> dict[str, Any]:
 
 def load_all(folder: Path = PRESETS_FOLDER) -> dict[str, Preset]:
     """Every preset in `folder`, by name. Raises PresetError at the first wrong file."""
-    presets = [load(path) for path in sorted(folder.glob("*.toml"))]
+    files = [path for path in sorted(folder.glob("*.toml")) if path.name != STYLES_FILE]
+    presets = [load(path) for path in files]
     if not presets:
         raise PresetError(f"{folder} holds no preset (*.toml).")
     return {preset.name: preset for preset in presets}
 
 
-def _first_problem(error: ValidationError | InvalidRequestError) -> str:
+def first_problem(error: ValidationError | InvalidRequestError) -> str:
+    """The first thing that a file's schema has against it: "field: what is wrong."."""
     if isinstance(error, InvalidRequestError):
         return f"sizes: {error}"
     problem = error.errors()[0]

@@ -11,6 +11,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT, Placement
+from tpu_ui.tokens import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,13 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Readers:
+    """How the text encoders of the model that was just loaded read a prompt."""
+
+    readers: tuple[Reader, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     job: str
 
@@ -184,4 +192,4 @@ class Failed:
 Ending = Finished | Failed | Cancelled
 Progress = Loading | Warming | Warmed | Stepped | ImageMade
 JobEvent = Progress | Ending
-Event = Started | Counted | Memory | JobEvent
+Event = Started | Counted | Memory | Readers | JobEvent

@@ -6,7 +6,7 @@ torch or Gradio. Nothing is rounded, clamped or replaced: what does not fit is r
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpu_ui.errors import InvalidRequestError, ModeUnavailableError
 from tpu_ui.shapes import ImageSize, Mode, shown
@@ -37,13 +37,24 @@ LORA_WEIGHT = NumberRange(-2.0, 2.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
+class Style:
+    """Words to put around a prompt: `prompt` holds "{prompt}" once, where it goes. `negative` is
+    added to the negative prompt of a model that takes one."""
+
+    name: str
+    title: str
+    prompt: str
+    negative: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What one model takes.
 
     `guidance_off` is the guidance scale at and below which the model runs without classifier-free
     guidance, and None for a model whose batch never depends on it. `unavailable_modes` holds the
     reason for each mode that cannot run here, `unavailable_sizes` for each size that cannot fit,
-    `loras` the names of the LoRA files to choose from.
+    `loras` the names of the LoRA files to choose from, `styles` what suits the model.
     """
 
     model: str
@@ -59,6 +70,7 @@ class Limits:
     unavailable_modes: tuple[tuple[Mode, str], ...] = ()
     loras: tuple[str, ...] = ()
     unavailable_sizes: tuple[tuple[ImageSize, str], ...] = ()
+    styles: tuple[Style, ...] = ()
 
     @property
     def available_sizes(self) -> tuple[ImageSize, ...]:
@@ -68,7 +80,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """A valid request. Made by `validate` only. Images get the seeds seed, seed + 1, ..."""
+    """A valid request. Made by `validate` only. Images get the seeds seed, seed + 1, ...
+
+    `prompt` and `negative_prompt` go to the model as they are. With `styles` they hold what those
+    made of the texts that the caller wrote, which are in `unstyled_prompt` and
+    `unstyled_negative_prompt`; without, these are None.
+    """
 
     prompt: str
     negative_prompt: str
@@ -81,6 +98,16 @@ class GenerationRequest:
     count: int
     lora: str | None = None
     lora_weight: float = 1.0
+    styles: tuple[str, ...] = ()
+    unstyled_prompt: str | None = None
+    unstyled_negative_prompt: str | None = None
+
+    @property
+    def written(self) -> tuple[str, str]:
+        """Prompt and negative prompt as the caller wrote them."""
+        if not self.styles:
+            return self.prompt, self.negative_prompt
+        return self.unstyled_prompt or "", self.unstyled_negative_prompt or ""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -100,14 +127,17 @@ def validate(
     count: object = None,
     lora: object = None,
     lora_weight: object = None,
+    styles: object = None,
 ) -> GenerationRequest:
     """Check one request against a model's limits. None means "the model's default".
+
+    `styles` are names of the model's styles, laid over the prompt one after another.
 
     A seed of None or -1 is drawn here, so that what is recorded is what ran.
     Raises InvalidRequestError with a message that says what would be right.
     """
     image_count = _integer("Number of images", count, 1, limits.max_count, 1)
-    return GenerationRequest(
+    request = GenerationRequest(
         prompt=_prompt(prompt),
         negative_prompt=_negative_prompt(limits, negative_prompt),
         model=limits.model,
@@ -122,6 +152,7 @@ def validate(
         lora=_lora(limits, lora),
         lora_weight=_number("LoRA weight", lora_weight, LORA_WEIGHT),
     )
+    return _styled(limits, request, _styles(limits, styles))
 
 
 def check_mode(limits: Limits, mode: object) -> Mode:
@@ -233,6 +264,44 @@ def _lora(limits: Limits, value: object) -> str | None:
         names = ", ".join(limits.loras)
         raise InvalidRequestError(f"There is no LoRA {shown(value)}; choose from {names}.")
     return str(value)
+
+
+def _styles(limits: Limits, value: object) -> tuple[Style, ...]:
+    if value is None or value == "":
+        return ()
+    if not isinstance(value, list | tuple):
+        raise InvalidRequestError(f"Styles must be a list of names, not {shown(value)}.")
+    if value and not limits.styles:
+        raise InvalidRequestError(f"No style suits model {limits.model}; leave them out.")
+    known = {style.name: style for style in limits.styles}
+    for name in value:
+        if not isinstance(name, str) or name not in known:
+            raise InvalidRequestError(
+                f"Model {limits.model} has no style {shown(name)}; choose from {', '.join(known)}."
+            )
+        if value.count(name) > 1:
+            raise InvalidRequestError(f"Style {name} is named twice.")
+    return tuple(known[name] for name in value)
+
+
+def _styled(
+    limits: Limits, request: GenerationRequest, styles: tuple[Style, ...]
+) -> GenerationRequest:
+    if not styles:
+        return request
+    prompt, negatives = request.prompt, [request.negative_prompt]
+    for style in styles:
+        prompt = style.prompt.replace("{prompt}", prompt)
+        negatives.append(style.negative if limits.takes_negative_prompt else "")
+    negative = ", ".join(text for text in negatives if text.strip())
+    return replace(
+        request,
+        prompt=_text("The prompt with its styles", prompt),
+        negative_prompt=_text("The negative prompt with its styles", negative),
+        styles=tuple(style.name for style in styles),
+        unstyled_prompt=request.prompt,
+        unstyled_negative_prompt=request.negative_prompt,
+    )
 
 
 def _seed(value: object, count: int) -> int:

@@ -15,3 +15,10 @@ def draw(text: str, seed: int) -> str:
     while (found := CHOICE.search(text)) is not None:
         text = text[: found.start()] + chance.choice(found[1].split("|")) + text[found.end() :]
     return text
+
+
+def longest(text: str) -> str:
+    """`text` with the longest of every choice, by characters."""
+    while (found := CHOICE.search(text)) is not None:
+        text = text[: found.start()] + max(found[1].split("|"), key=len) + text[found.end() :]
+    return text

@@ -36,7 +36,7 @@ def test_exactly_the_five_promised_endpoints_are_public(client: Client) -> None:
         for name, info in endpoints.items()
     }
     optional = ["negative_prompt", "model", "mode", "size", "steps", "guidance", "seed", "count"]
-    optional += ["lora", "lora_weight"]
+    optional += ["lora", "lora_weight", "styles"]
     assert parameters == {
         "/generate": [("prompt", False), *((name, True) for name in optional)],
         "/warm_up": [("model", True), ("mode", True), ("size", True)],
@@ -90,6 +90,7 @@ def test_an_info_holds_all_that_is_promised(client: Client) -> None:
         ({"prompt": ""}, ("prompt is empty",)),
         ({"prompt": "x" * 10_000}, ("10,000", "4,000")),
         ({"prompt": ["a"]}, ("must be text",)),
+        ({"styles": ["noir"]}, ("'noir'", "sunset")),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
@@ -100,6 +101,15 @@ def test_a_wrong_input_is_refused_with_what_would_be_right(
     assert all(word in message for word in words), message
     assert "Traceback" not in message
     assert "&" not in message, "escaped for a page, but this is not one"
+
+
+def test_styles_are_laid_over_the_prompt_and_told(client: Client) -> None:
+    wishes = {"styles": ["night", "alpine"], "steps": 1, "api_name": "/generate"}
+    _, (info,) = client.predict("a boat", "fog", **wishes)
+    assert info["prompt"] == "a boat under a starry sky with mountains behind"
+    assert info["negative_prompt"] == "fog, noon, no mountains"
+    assert (info["unstyled_prompt"], info["unstyled_negative_prompt"]) == ("a boat", "fog")
+    assert info["styles"] == ["night", "alpine"]
 
 
 def test_a_valid_request_works_after_a_refusal(client: Client) -> None:

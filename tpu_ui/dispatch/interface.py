@@ -14,6 +14,7 @@ from tpu_ui.protocol import JobEvent, Memory
 from tpu_ui.request import GenerationRequest, Limits
 from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,19 @@ class ImageSaved:
     image: int
     path: Path
     info: ImageInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """Seconds that the pictures of a request take, and before them the model and the programs.
+
+    0 where there is nothing to do, None where nobody knows. `programs_s` may have been measured
+    on another machine.
+    """
+
+    pictures_s: float | None
+    model_s: float | None
+    programs_s: float | None
 
 
 Update = Queued | ImageSaved | JobEvent  # ImageMade never reaches a listener; ImageSaved does
@@ -180,11 +194,17 @@ class Dispatcher(Protocol):
     def recorded(self, job: str) -> list[Update]:
         """The updates of a job so far. Never blocks. Raises KeyError for an unknown job."""
 
+    def takes(self, request: GenerationRequest) -> Takes:
+        """What a request would take at this moment, the queue aside."""
+
     def cancel(self, job: str) -> CancelResult:
         """Cancel a waiting or running job. Returns at once; the job's ending follows."""
 
     def status(self) -> Status:
         """A snapshot. Never blocks on a worker."""
+
+    def readers(self, model: str) -> tuple[Reader, ...]:
+        """How the model's text encoders read a prompt; empty before the model has been loaded."""
 
     def tally(self) -> Tally:
         """What has been done since the start."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tpu_ui.dispatch import logs
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import CancelResult, Report, Status, Tally, Update
+from tpu_ui.dispatch.interface import CancelResult, Report, Status, Takes, Tally, Update
 from tpu_ui.dispatch.jobs import Target
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
@@ -23,6 +23,8 @@ from tpu_ui.protocol import Cancelled
 from tpu_ui.request import GenerationRequest, Limits, check_mode, check_size
 from tpu_ui.shapes import ImageSize, Mode, Strategy, shown
 from tpu_ui.strategy import choose
+from tpu_ui.styles import Suiting
+from tpu_ui.tokens import Reader
 
 DIFFUSION_RUNTIME = "tpu_ui.runtime.start:diffusion_runtime"
 CLOSE_S = 10.0
@@ -32,7 +34,8 @@ class LocalDispatcher:
     """Starts its workers at once, in threads; what they are at is in `status()`.
 
     `mode` None means each model's own default, `strategy` None the one that moves least over the
-    host link and fits, `chips` None all there are, shared out among the workers. Raises
+    host link and fits, `chips` None all there are, shared out among the workers. `styles` are
+    those that suit each model. Raises
     SettingsError, StrategyError, InvalidRequestError for a model, mode or choice that does not
     exist.
     """
@@ -54,6 +57,7 @@ class LocalDispatcher:
         first_pause_s: float = 1.0,
         strategy: Strategy | None = None,
         chips: int | None = None,
+        styles: Suiting | None = None,
     ) -> None:
         if warm not in WARM_CHOICES:
             raise SettingsError(f"warm is {shown(warm)}; choose from {', '.join(WARM_CHOICES)}.")
@@ -74,6 +78,7 @@ class LocalDispatcher:
             first_pause_s=first_pause_s,
             strategy=strategy,
             chips=chips,
+            styles=styles or {},
         )
         options.check_chips()
         if mode is not None:
@@ -128,6 +133,9 @@ class LocalDispatcher:
             raise KeyError(job)
         return found.recorded()
 
+    def takes(self, request: GenerationRequest) -> Takes:
+        return self._pool.takes(request)
+
     def cancel(self, job: str) -> CancelResult:
         state, found, workers = self._pool.cancel(job)
         if found is not None:
@@ -137,6 +145,9 @@ class LocalDispatcher:
 
     def status(self) -> Status:
         return self._pool.status()
+
+    def readers(self, model: str) -> tuple[Reader, ...]:
+        return self._pool.readers.get(model, ())
 
     def tally(self) -> Tally:
         return self._pool.jobs.tally()

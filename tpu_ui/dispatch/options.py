@@ -1,6 +1,6 @@
 """How a local dispatcher was set up. Frozen; knows nothing of what goes on."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.request import Limits
 from tpu_ui.shapes import Device, Mode, Strategy, shown
 from tpu_ui.strategy import Machine
+from tpu_ui.styles import Suiting
 
 WARM_CHOICES = ("default", "all", "none")
 
@@ -38,6 +39,7 @@ class Options:
     first_pause_s: float
     strategy: Strategy | None = None
     chips: int | None = None
+    styles: Suiting = field(default_factory=dict)
 
     def preset(self, model: str) -> Preset:
         """Raises InvalidRequestError that names the models there are."""
@@ -49,6 +51,7 @@ class Options:
     def limits(self, model: str, device: Device | None) -> Limits:
         """What `model` takes on `device`; None: on the device that the choice will likely give."""
         limits = self.preset(model).limits(device or self.likely_device())
+        limits = replace(limits, styles=self.styles.get(model, ()))
         return replace(limits, default_mode=self.mode) if self.mode in limits.modes else limits
 
     def likely_device(self) -> Device:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import Queued, SizeStatus, Status
+from tpu_ui.dispatch.interface import Queued, SizeStatus, Status, Takes
 from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
 from tpu_ui.dispatch.options import Options
 from tpu_ui.dispatch.placements import Placements
@@ -24,6 +24,7 @@ from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
 from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
 
@@ -43,6 +44,7 @@ class Pool:
         self._queue: list[Job] = []
         self._started: Started | None = None
         self._warms_first = True
+        self.readers: dict[str, tuple[Reader, ...]] = {}  # of the models that were loaded
         self._placements = Placements(options)
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]
@@ -119,6 +121,12 @@ class Pool:
     def placement(self, preset: Preset) -> Placement:
         """How the model is to run. Raises StrategyError."""
         return self._placements.of(preset, self.device)
+
+    def takes(self, request: GenerationRequest) -> Takes:
+        target = Target(request.model, request.mode, request.size)
+        with self.lock:
+            loaded = self._shown().preset.name
+            return self.waits.takes(target, request, loaded, self._size_status(target))
 
     def cancel(self, job_id: str) -> tuple[str, Job | None, list[int]]:
         """The word for the caller, and the workers that have to be told."""

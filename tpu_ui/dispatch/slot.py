@@ -40,6 +40,7 @@ from tpu_ui.protocol import (
     Loading,
     Memory,
     Progress,
+    Readers,
     Started,
     Stepped,
     Warmed,
@@ -318,6 +319,8 @@ class Slot(threading.Thread):
                     continue
                 case Counted() | Memory():
                     self._count(event)
+                case Readers():
+                    self._pool.readers[self._state.preset.name] = event.readers
                 case ImageMade():
                     if spoiled is None and (spoiled := self._save(job, event, queue_s)):
                         process.send(Cancel(job.id))

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.interface import Queued
+from tpu_ui.dispatch.interface import Queued, SizeStatus, Takes
 from tpu_ui.dispatch.jobs import Job, Target
 from tpu_ui.dispatch.state import WorkerState
 from tpu_ui.metadata import ImageInfo
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Stepped
 from tpu_ui.request import GenerationRequest
+from tpu_ui.shapes import ProgramState
 
 UNKNOWN = math.inf
 NEWEST_PART = 0.5  # of what is remembered: a machine may become slower or faster
@@ -84,6 +85,17 @@ class Waits:
         self._loads[model] = seconds
 
     # What follows
+
+    def takes(
+        self, target: Target, request: GenerationRequest, loaded: str, known: SizeStatus
+    ) -> Takes:
+        """What a request takes; the model `loaded` is there, and `known` is of its programs."""
+        seconds = self._images_s(Job(target, request))
+        return Takes(
+            seconds if math.isfinite(seconds) else None,
+            0.0 if target.model == loaded else self._loads.get(target.model),
+            0.0 if known.state is ProgramState.READY else known.expected_s,
+        )
 
     def expected(self, queue: Iterable[Job], states: Iterable[WorkerState]) -> dict[str, float]:
         """Seconds until each job of the queue begins, by its id; those that nobody knows are left

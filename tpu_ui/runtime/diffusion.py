@@ -48,6 +48,7 @@ from tpu_ui.runtime.parallel import Ranks
 from tpu_ui.runtime.preview import Preview
 from tpu_ui.shapes import ImageSize, Mode, Strategy
 from tpu_ui.strategy import Placement
+from tpu_ui.tokens import Reader
 
 log = logging.getLogger(__name__)
 
@@ -163,6 +164,10 @@ class DiffusionRuntime:
     def loading(self, command: Load) -> Loading | None:
         return None if self._course is None else _as_event(command.job, self._course.reached())
 
+    def readers(self) -> tuple[Reader, ...]:
+        loaded = self._need()
+        return text.readers(loaded.pipeline, loaded.preset)
+
     def _compiled_parts(
         self, pipeline: Any, preset: Preset, placement: Placement
     ) -> list[CompiledPart]:
@@ -273,6 +278,9 @@ class DiffusionRuntime:
             lora=request.lora,
             lora_weight=request.lora_weight,
             notices=tuple(_notices(loaded, request, ran)),
+            styles=request.styles,
+            unstyled_prompt=request.unstyled_prompt,
+            unstyled_negative_prompt=request.unstyled_negative_prompt,
         )
         yield ImageMade(job, image, request.size, pixels.tobytes(), info)
 

@@ -24,6 +24,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from tpu_ui import __version__
 from tpu_ui.errors import (
@@ -50,6 +53,7 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.shapes import Device, ImageSize, Mode
 from tpu_ui.strategy import RESIDENT
+from tpu_ui.tokens import Reader
 
 CHIP = "fake"
 MEMORY = Memory(in_use_bytes=5 * 2**30, free_bytes=11 * 2**30, of_chip=True)
@@ -99,6 +103,14 @@ class FakeRuntime:
     def loading(self, command: Load) -> Loading | None:
         """Nothing between two components."""
         return None
+
+    def readers(self) -> tuple[Reader, ...]:
+        """A word is a token, and two stand around a text."""
+        preset = self._loaded()
+        return tuple(
+            Reader(encoder, preset.text_tokens, 2, _words_as_tokens())
+            for encoder in preset.components.text_encoders
+        )
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         """Count four programs, unless this mode and size has them already."""
@@ -193,6 +205,9 @@ class FakeRuntime:
             timings_s=Timings(0.0, 0.0, denoise_s, 0.0, denoise_s),
             programs_compiled=compiled,
             version=__version__,
+            styles=request.styles,
+            unstyled_prompt=request.unstyled_prompt,
+            unstyled_negative_prompt=request.unstyled_negative_prompt,
         )
 
     def _loaded(self) -> Preset:
@@ -224,6 +239,12 @@ def flat_preview(size: ImageSize, seed: int) -> bytes:
     small = (size.width_px // 16, size.height_px // 16)
     Image.frombytes("RGB", small, flat_picture(ImageSize(*small), seed)).save(file, "JPEG")
     return file.getvalue()
+
+
+def _words_as_tokens() -> str:
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    return str(tokenizer.to_str())
 
 
 def _fail_if_asked(prompt: str) -> None:

@@ -20,6 +20,7 @@ from tpu_ui.protocol import (
     Warming,
     WarmUp,
 )
+from tpu_ui.tokens import Reader
 
 DEVICE_CHOICES = ("auto", "tpu", "software-tpu", "cpu")
 
@@ -41,6 +42,9 @@ class Runtime(Protocol):
 
     def loading(self, command: Load) -> Loading | None:
         """How far that load is, while it goes on; None before. Any thread may ask."""
+
+    def readers(self) -> tuple[Reader, ...]:
+        """How the loaded model's text encoders read; empty where nobody knows."""
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         """Run every program of an image; the last event is Warmed."""

@@ -37,6 +37,7 @@ from tpu_ui.protocol import (
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.interface import Runtime
 from tpu_ui.shapes import Device
+from tpu_ui.tokens import Reader
 
 GO_ON, STOP, FAILED = "go on", "stop", "failed"  # and None: there is nothing more to do
 IDLE_S = timedelta(days=365)  # a rank waits for its next command; torchrun knows who has died
@@ -168,6 +169,9 @@ class LeadingRuntime:
 
     def loading(self, command: Load) -> Loading | None:
         return self._own.loading(command)
+
+    def readers(self) -> tuple[Reader, ...]:
+        return self._own.readers()
 
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         return self._together(command)

@@ -75,6 +75,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
         count: int = 1,
         lora: str | None = None,
         lora_weight: float | None = None,
+        styles: list[str] | None = None,
     ) -> Iterator[GeneratedSoFar]:
         """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
 
@@ -94,6 +95,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             count: How many images.
             lora: One of the model's LoRA files.
             lora_weight: How much of it; 1 if left out.
+            styles: Names of styles (presets/styles.toml) to lay over the prompt, in this order.
         """
         form = Form(
             prompt=prompt,
@@ -108,6 +110,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             count=count,
             lora=lora,
             lora_weight=lora_weight,
+            styles=styles,
         )
         with said_plainly(escape=False):
             request = to_request(dispatcher, form)

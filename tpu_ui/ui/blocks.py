@@ -13,6 +13,9 @@ import gradio as gr
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import corner, parts
 from tpu_ui.ui.api import add_endpoints
+from tpu_ui.ui.compare_page import Around, compare_part, wire_compare
+from tpu_ui.ui.comparing import Comparing
+from tpu_ui.ui.counting import PAUSE, Counter
 from tpu_ui.ui.door import Login, Ownership
 from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
 from tpu_ui.ui.handlers import Handlers
@@ -64,6 +67,7 @@ def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
                 pictures = parts.pictures()
                 with gr.Accordion(label("Your pictures"), open=False, elem_id="kept"):
                     yours = parts.your_pictures(kept)
+                comparison = compare_part()
             with gr.Column(elem_id="strip"):
                 sizes = parts.sizes()
             with gr.Column(elem_id="more"):
@@ -81,10 +85,25 @@ def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
         history = History(dispatcher)
         _wire_jobs(page, handlers, history, session, ask, pictures, settings, warm_ups, yours)
         _wire_history(history, handlers, session, ask, pictures, settings, yours)
+        _wire_counter(Counter(dispatcher), ask, settings)
         _wire_status(page, handlers, session, now, strip, ask, settings, warm_ups)
         _wire_pictures(handlers, session, ask, pictures, settings, from_picture)
         owner = Owner(dispatcher, Ownership(login, dispatcher.status().locked))
         corner.wire(page, owner, owners, _QUIET, _SPEAKING)
+        buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
+        around = Around(
+            load=page.load,
+            form=_form(ask, settings),
+            model=settings.model,
+            mode=settings.mode,
+            job=session.job,
+            kept=yours.kept,
+            progress=ask.progress,
+            buttons=buttons,
+            cancel=ask.cancel,
+            remember=(history.remember, _shelf(yours)),
+        )
+        wire_compare(Comparing(dispatcher), comparison, around)
     return page
 
 
@@ -103,7 +122,13 @@ def _form(ask: Ask, settings: Settings) -> list[Component]:
         settings.count,
         settings.lora,
         settings.lora_weight,
+        settings.styles,
     ]
+
+
+def _shelf(yours: YourPictures) -> list[Component]:
+    """The outputs of `history.remember`, in order."""
+    return [yours.kept, yours.pictures, yours.pack, yours.forget]
 
 
 def _limited(settings: Settings) -> list[Component]:
@@ -115,6 +140,7 @@ def _limited(settings: Settings) -> list[Component]:
         settings.count,
         settings.lora,
         settings.lora_weight,
+        settings.styles,
     ]
 
 
@@ -138,7 +164,7 @@ def _wire_jobs(
         session.made,
         session.past,
     ]
-    shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
+    shelf = _shelf(yours)
     jobs: tuple[tuple[list[Any], Any, list[Component], str | None], ...] = (
         ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings), None),
         (
@@ -173,6 +199,19 @@ def _wire_jobs(
         job.failure(handlers.at_rest, None, buttons, **_QUIET)
         job.then(history.remember, yours.kept, shelf, **_QUIET)
     ask.cancel.click(handlers.cancel, session.job, ask.cancel, **_QUIET)
+
+
+def _wire_counter(counter: Counter, ask: Ask, settings: Settings) -> None:
+    """Tokens of the prompt, while it is typed."""
+    gr.on(
+        [ask.prompt.change, settings.styles.change, settings.model.change],
+        counter.tokens,
+        [ask.prompt, settings.styles, settings.model],
+        ask.tokens,
+        js=PAUSE,
+        trigger_mode="always_last",
+        **_QUIET,
+    )
 
 
 def _wire_status(
@@ -224,7 +263,7 @@ def _wire_history(
     yours: YourPictures,
 ) -> None:
     """What this browser keeps, and what can be done with it."""
-    shelf = [yours.kept, yours.pictures, yours.pack, yours.forget]
+    shelf = _shelf(yours)
     shown = [pictures.pictures, pictures.result, session.made, session.past]
     yours.pictures.select(history.show, yours.kept, shown, **_SPEAKING)
     yours.kept.elsewhere(history.follow, yours.kept, shelf, **_QUIET)

@@ -29,15 +29,14 @@ class Form:
     count: object = 1
     lora: object = None
     lora_weight: object = None
+    styles: object = None
 
 
 def with_choices_made(dispatcher: Dispatcher, form: Form) -> GenerationRequest:
     """The request of a form in whose prompts there may be choices. Raises InvalidRequestError."""
     request = to_request(dispatcher, form)
-    prompt, negative = (
-        draw(text, request.seed) for text in (request.prompt, request.negative_prompt)
-    )
-    if (prompt, negative) == (request.prompt, request.negative_prompt):
+    prompt, negative = (draw(text, request.seed) for text in request.written)
+    if (prompt, negative) == request.written:
         return request
     drawn = replace(
         form, prompt=prompt, negative_prompt=negative, random_seed=False, seed=request.seed
@@ -62,6 +61,7 @@ def to_request(dispatcher: Dispatcher, form: Form) -> GenerationRequest:
         count=form.count,
         lora=form.lora,
         lora_weight=form.lora_weight,
+        styles=form.styles,
     )
 
 

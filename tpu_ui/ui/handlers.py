@@ -304,16 +304,18 @@ class Handlers:
                 gr.Warning(html.escape(told), title="")
             if limits.model != visited.model:
                 visited = visited.go_to(limits.model, values)
+            prompt, negative_prompt = request.written
             settings = ModelSettings(
-                request.negative_prompt,
+                negative_prompt,
                 request.steps,
                 request.guidance,
                 1,
                 request.lora or "",
                 request.lora_weight,
+                list(request.styles),
             )
             size = self._size_from_picture(words, limits, request.mode.value, str(request.size))
-            form = (request.prompt, request.model, request.mode.value, size)
+            form = (prompt, request.model, request.mode.value, size)
             return visited, *form, *filled(words, limits, settings), False, request.seed
 
     def vary(

@@ -116,7 +116,7 @@ class History:
         there = [name for name in names if self._path(name).is_file()][:KEPT_PICTURES]
         gone = [name for name in kept.pictures if name not in there]
         told = change(kept.job, new, gone) if new or gone else gr.skip()
-        thumbnails = [_thumbnail(self._path(name)) for name in there]
+        thumbnails = [thumbnail(self._path(name)) for name in there]
         some = gr.update(interactive=bool(there))
         return told, gr.update(value=thumbnails, selected_index=None), some, some
 
@@ -136,7 +136,8 @@ class History:
         image = item.get("image") if isinstance(item, Mapping) else None
         small = image.get("path") if isinstance(image, Mapping) else None
         stem = Path(small).stem if isinstance(small, str) else ""
-        path = next((self._path(one) for one in kept.pictures if Path(one).stem == stem), None)
+        known = {f"{Path(one).stem}-{THUMBNAIL_PX}": self._path(one) for one in kept.pictures}
+        path = known.get(stem)
         if path is None:
             raise InvalidRequestError("That picture is not there any more.")
         if not path.is_file():
@@ -153,12 +154,12 @@ def _fits(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _thumbnail(path: Path) -> str:
+def thumbnail(path: Path, side_px: int = THUMBNAIL_PX) -> str:
     """A small copy, made once: sixty pictures of full size are much for a phone."""
-    small = Path(get_upload_folder()) / "thumbnails" / f"{path.stem}.webp"
+    small = Path(get_upload_folder()) / "thumbnails" / f"{path.stem}-{side_px}.webp"
     if not small.is_file():
         small.parent.mkdir(parents=True, exist_ok=True)
         with Image.open(path) as picture:
-            picture.thumbnail((THUMBNAIL_PX, THUMBNAIL_PX))
+            picture.thumbnail((side_px, side_px))
             picture.save(small, "webp", quality=80)
     return str(small)

@@ -36,7 +36,7 @@ from tpu_ui.ui.listening import JOB_LISTENERS
 
 PATH = "/v1/images/generations"
 MAX_BODY_BYTES = 1_000_000
-OURS = ("negative_prompt", "mode", "steps", "guidance", "seed", "lora", "lora_weight")
+OURS = ("negative_prompt", "mode", "steps", "guidance", "seed", "lora", "lora_weight", "styles")
 TAKEN = ("prompt", "model", "n", "size", "response_format", "user", *OURS)
 # The only values of these that are true of what this server does. `user` changes no picture.
 FIXED: Mapping[str, tuple[object, ...]] = {

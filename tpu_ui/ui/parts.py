@@ -10,7 +10,7 @@ import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.request import LORA_WEIGHT
-from tpu_ui.ui import view
+from tpu_ui.ui import counting, view
 from tpu_ui.ui.handlers import example_rows
 from tpu_ui.ui.history import KEPT_PICTURES
 from tpu_ui.ui.labels import label
@@ -24,6 +24,7 @@ class Ask:
     """The prompt, the buttons and how the job goes."""
 
     prompt: Component
+    tokens: Component
     generate: Component
     cancel: Component
     progress: Component
@@ -67,6 +68,7 @@ class Settings:
     count: Component
     lora: Component
     lora_weight: Component
+    styles: Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +124,14 @@ def ask(examples: Component) -> Ask:
         autofocus=True,
         elem_id="prompt",
     )
+    tokens = gr.HTML(counting.NOTHING, elem_id="tokens", padding=False)
     with gr.Row(elem_id="buttons"):
         generate = gr.Button(label("Generate"), variant="primary", elem_id="generate", scale=3)
         cancel = gr.Button(
             label("Cancel"), interactive=False, elem_id="cancel", scale=1, min_width=90
         )
     progress = gr.HTML(view.progress_html(None), elem_id="progress", padding=False)
-    return Ask(prompt, generate, cancel, progress, examples)
+    return Ask(prompt, tokens, generate, cancel, progress, examples)
 
 
 def pictures() -> Pictures:
@@ -215,6 +218,15 @@ def settings(dispatcher: Dispatcher, sizes: Sizes) -> Settings:
             label=label("Guidance scale"),
             buttons=[],
             elem_id="guidance",
+        ),
+        styles=gr.Dropdown(
+            [(style.title, style.name) for style in limits.styles],
+            label=label("Styles"),
+            info=label("Words that are laid over the prompt, one style after another."),
+            value=[],
+            multiselect=True,
+            visible=bool(limits.styles),
+            elem_id="styles",
         ),
         negative_prompt=gr.Textbox(
             label=label("Negative prompt"), lines=2, elem_id="negative-prompt"

@@ -5,7 +5,7 @@ from typing import Any
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.errors import InvalidRequestError
-from tpu_ui.request import GenerationRequest, validate
+from tpu_ui.request import GenerationRequest, Limits, validate
 from tpu_ui.ui.words import Words
 
 TITLES = {
@@ -44,13 +44,37 @@ def restored(
             right[name] = value
         except InvalidRequestError:
             lost.append(words("{name} {value}", name=words(TITLES[name]), value=_short(value)))
+    axes = info.get("axes")  # of a comparison's grid, in which these differ from cell to cell
+    for axis in axes if isinstance(axes, Mapping) else ():
+        name = words(TITLES[axis]) if axis in TITLES else _short(axis)
+        lost.append(words("{name} (the picture has several)", name=name))
     others = info.get("others")
     if isinstance(others, Mapping):
         if info.get("scheduler"):
             value = _short(info["scheduler"])
             lost.append(words("{name} {value}", name=words("sampler"), value=value))
         lost += [_short(name) for name in others if name not in TELLS_NOTHING]
-    return validate(limits, prompt=info.get("prompt"), **right), lost
+    request = validate(limits, prompt=info.get("prompt"), **right)
+    if not info.get("styles"):
+        return request, lost
+    styled = _with_styles(limits, info, right)
+    if styled is not None and (styled.prompt, styled.negative_prompt) == request.written:
+        return styled, lost
+    return request, [*lost, words("styles (their words are in the prompt)")]
+
+
+def _with_styles(
+    limits: Limits, info: Mapping[str, Any], right: Mapping[str, Any]
+) -> GenerationRequest | None:
+    """The request as it was written, with its styles; None where they are not to be had here."""
+    texts = {
+        "prompt": info.get("unstyled_prompt"),
+        "negative_prompt": info.get("unstyled_negative_prompt"),
+    }
+    try:
+        return validate(limits, **{**right, **texts, "styles": info["styles"]})
+    except InvalidRequestError:
+        return None
 
 
 def _short(value: object) -> str:

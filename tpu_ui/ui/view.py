@@ -200,6 +200,7 @@ INFO_ROWS = {
     "guidance": "Guidance scale",
     "seed": "Seed",
     "lora": "LoRA",
+    "styles": "Styles",
     "scheduler": "Scheduler",
     "dtype": "Number type",
     "strategy": "Strategy",
@@ -214,13 +215,13 @@ def info_html(words: Words, info: Mapping[str, Any]) -> str:
     rows = "".join(
         f"<div><dt>{words(INFO_ROWS[key])}</dt><dd>{_value(words, key, info[key])}</dd></div>"
         for key in INFO_ROWS
-        if info.get(key) not in (None, "")
+        if info.get(key) not in (None, "", [])
     )
     return f'<dl class="tpu-info">{rows}</dl>'
 
 
 def _value(words: Words, key: str, value: object) -> str:
-    text = str(value)[:4000]
+    text = (", ".join(map(str, value)) if isinstance(value, list) else str(value))[:4000]
     return html.escape(words.sentence(text) if key in ("mode", "strategy") else text)
 
 

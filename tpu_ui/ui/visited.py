@@ -24,6 +24,7 @@ class ModelSettings(NamedTuple):
     image_count: Any
     lora: Any
     lora_weight: Any
+    styles: Any
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def proposed(limits: Limits, image_count: int = 1) -> ModelSettings:
     """A model's own values, and as many images as before if it makes so many."""
     count = image_count if 1 <= image_count <= limits.max_count else 1
     defaults = (limits.steps.default, limits.guidance.default, count)
-    return ModelSettings("", *defaults, "", LORA_WEIGHT.default)
+    return ModelSettings("", *defaults, "", LORA_WEIGHT.default, [])
 
 
 def filled(words: Words, limits: Limits, values: ModelSettings) -> ModelSettings:
@@ -74,6 +75,11 @@ def filled(words: Words, limits: Limits, values: ModelSettings) -> ModelSettings
             choices=[(words("None"), ""), *loras], value=values.lora, visible=bool(loras)
         ),
         lora_weight=gr.update(value=values.lora_weight, visible=bool(loras)),
+        styles=gr.update(
+            choices=[(words.sentence(style.title), style.name) for style in limits.styles],
+            value=values.styles,
+            visible=bool(limits.styles),
+        ),
     )
 
 

@@ -66,6 +66,10 @@ class Words:
         """Several that were joined by a mark, each for itself."""
         return mark.join(map(self.sentence, english.split(mark)))
 
+    def within(self, sentence: str) -> str:
+        """A sentence as a part of another one; an English one then begins with a small letter."""
+        return sentence[:1].lower() + sentence[1:] if self.language == "en" else sentence
+
     def counted(self, number: object, noun: str) -> str:
         """ "1 job", "2 jobs". Other languages than English have no plural here."""
         if self.language == "en":

@@ -28,6 +28,7 @@ from tpu_ui.protocol import (
     Load,
     Memory,
     Progress,
+    Readers,
     Shutdown,
     Started,
     Warmed,
@@ -151,6 +152,8 @@ class Loop:
             self._since_ready = self._reported.since_ready
             self._report_stray(runtime)
             self._running = None
+            if isinstance(command, Load) and isinstance(ending, Finished):
+                self._send(Readers(runtime.readers()))
             self._send(self._reported)
             self._send(ending)
         self._label.job = "-"
