@@ -37,8 +37,9 @@ class ComparePart:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What of the rest of the page a comparison reads and changes. `form` is that of `form.Form`,
-    `load` its opening, `buttons` the last four of `handlers.Run`, `remember` what is done when a job has ended."""
+    """What of the rest of the page a comparison reads and changes. `load` is its opening, `form`
+    that of `form.Form`, `buttons` the last four of `handlers.Run`, `remember` what is done when a
+    job has ended."""
 
     load: Any
     form: Sequence[Component]

@@ -29,7 +29,7 @@ Notes = Mapping[tuple[int, int], str]
 Shown = Mapping[tuple[int, int], tuple[str, str]]  # address of a small copy, and of the picture
 
 
-def label(words: Words, axis: Axis, value: object, titles: Titles) -> str:
+def value_title(words: Words, axis: Axis, value: object, titles: Titles) -> str:
     """A value with its unit: "4 steps", "Compiled"."""
     match axis:
         case Axis.MODE:
@@ -48,18 +48,18 @@ def label(words: Words, axis: Axis, value: object, titles: Titles) -> str:
             assert_never(axis)
 
 
-def labels(words: Words, line: Line | None, titles: Titles) -> tuple[str, ...]:
+def value_titles(words: Words, line: Line | None, titles: Titles) -> tuple[str, ...]:
     """Those of a whole axis; of none, one that is empty."""
     if line is None:
         return ("",)
-    return tuple(label(words, line.axis, value, titles) for value in line.values)
+    return tuple(value_title(words, line.axis, value, titles) for value in line.values)
 
 
 def named(words: Words, comparison: Comparison, column: int, row: int, titles: Titles) -> str:
     """A cell: "4 steps, Compiled"."""
     parts = (
-        labels(words, comparison.columns, titles)[column],
-        labels(words, comparison.rows, titles)[row],
+        value_titles(words, comparison.columns, titles)[column],
+        value_titles(words, comparison.rows, titles)[row],
     )
     return ", ".join(part for part in parts if part)
 
@@ -144,8 +144,8 @@ def grid_html(
     those of `cells` in the page's language."""
     done = {(cell.column, cell.row): cell for cell in cells}
     sizes = {(cell.column, cell.row): cell.request.size for cell in comparison.cells}
-    columns = labels(words, comparison.columns, titles)
-    rows = labels(words, comparison.rows, titles)
+    columns = value_titles(words, comparison.columns, titles)
+    rows = value_titles(words, comparison.rows, titles)
     corner = "<td></td>" if comparison.rows else ""
     heads = "".join(f'<th scope="col">{html.escape(one)}</th>' for one in columns)
     lines = []
@@ -184,4 +184,5 @@ def _place(
         )
     state = "waits" if cell is None else "failed" if cell.path is None else "made"
     shape = f"aspect-ratio: {size.width_px} / {size.height_px}"
-    return f'<td data-state="{state}"><div style="{shape}">{picture}</div><p>{html.escape(note)}</p></td>'
+    said = html.escape(note)
+    return f'<td data-state="{state}"><div style="{shape}">{picture}</div><p>{said}</p></td>'

@@ -115,7 +115,9 @@ class Comparing:
             chosen = [limits.model] if along is Axis.MODEL else list(choices[:FIRST_CHOSEN])
             titles = self._titles()
             return gr.update(
-                choices=[(compare_view.label(words, along, one, titles), one) for one in choices]
+                choices=[
+                    (compare_view.value_title(words, along, one, titles), one) for one in choices
+                ]
                 if along not in OF_NUMBERS
                 else [(one, one) for one in choices],
                 value=[one for one in chosen if one in choices],
@@ -295,8 +297,8 @@ class Comparing:
         lines = [one for one in (course.comparison.columns, course.comparison.rows) if one]
         titles = self._titles()
         return Grid(
-            compare_view.labels(ENGLISH, course.comparison.columns, titles),
-            compare_view.labels(ENGLISH, course.comparison.rows, titles),
+            compare_view.value_titles(ENGLISH, course.comparison.columns, titles),
+            compare_view.value_titles(ENGLISH, course.comparison.rows, titles),
             {line.axis.value: [_plain(value) for value in line.values] for line in lines},
             tuple(course.cells),
         )

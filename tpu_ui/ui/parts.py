@@ -249,7 +249,7 @@ def _lora_row() -> dict[str, Component]:
     """Shown for a model that has LoRA files."""
     with gr.Row(elem_id="lora-row"):
         return {
-            "lora": gr.Dropdown([], label=label("LoRA"), value="", elem_id="lora", visible=False),
+            "lora": gr.Dropdown([""], label=label("LoRA"), value="", elem_id="lora", visible=False),
             "lora_weight": gr.Slider(
                 LORA_WEIGHT.minimum,
                 LORA_WEIGHT.maximum,
