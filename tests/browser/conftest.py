@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import BrowserContext, Page, Request, expect, sync_playwright
 
 from tests.conftest import Served
 
@@ -59,6 +59,7 @@ class Complaints:
 def chromium() -> Iterator[BrowserContext]:
     """One browser for all tests: its cache spares each page the loading of Gradio's scripts."""
     assert Path(CHROMIUM).exists(), f"no Chromium at {CHROMIUM}; TPU_UI_TEST_CHROMIUM names another"
+    expect.set_options(timeout=TIMEOUT_MS)  # as patient as everything else, on a busy machine
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         context = browser.new_context(accept_downloads=True)

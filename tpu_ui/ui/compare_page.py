@@ -113,14 +113,15 @@ def wire_compare(comparing: Comparing, part: ComparePart, page: Around) -> None:
     asked = [*axes, *page.form]
     timer = gr.Timer(ESTIMATE_EVERY_S, active=False)
     for axis, values in ((part.first, part.first_values), (part.second, part.second_values)):
-        gr.on(
-            [part.section.expand, axis.input, page.model.change, page.mode.change],
-            comparing.values,
-            [axis, page.model, page.mode],
-            values,
-            **_QUIET,
-        )
+        axis.input(comparing.values, [axis, page.model, page.mode], values, **_QUIET)
         values.change(comparing.estimate, asked, part.cost, trigger_mode="always_last", **_QUIET)
+    gr.on(
+        [part.section.expand, page.model.input, page.mode.input],
+        comparing.values_of_both,
+        [part.first, part.second, page.model, page.mode],
+        [part.first_values, part.second_values],
+        **_QUIET,
+    )
     timer.tick(comparing.estimate, asked, part.cost, **_QUIET)
     # Only an open section keeps its cost up to date.
     part.section.expand(lambda: gr.Timer(active=True), None, timer, **_QUIET)

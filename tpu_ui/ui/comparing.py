@@ -114,16 +114,27 @@ class Comparing:
             choices = offered(self._dispatcher, along, limits, check_mode(limits, known))
             chosen = [limits.model] if along is Axis.MODEL else list(choices[:FIRST_CHOSEN])
             titles = self._titles()
+            named = [
+                one if along in OF_NUMBERS else compare_view.value_title(words, along, one, titles)
+                for one in choices
+            ]
             return gr.update(
-                choices=[
-                    (compare_view.value_title(words, along, one, titles), one) for one in choices
-                ]
-                if along not in OF_NUMBERS
-                else [(one, one) for one in choices],
+                choices=list(zip(named, choices, strict=True)),
                 value=[one for one in chosen if one in choices],
                 visible=True,
                 label=words(compare_view.NUMBERS if along in OF_NUMBERS else compare_view.VALUES),
             )
+
+    def values_of_both(
+        self,
+        visit: gr.Request | None,
+        first: object,
+        second: object,
+        model: object,
+        mode: object,
+    ) -> tuple[Changed, Changed]:
+        """Another model or mode has other values on offer."""
+        return self.values(visit, first, model, mode), self.values(visit, second, model, mode)
 
     def estimate(self, visit: gr.Request | None, *inputs: object) -> str:
         """What it would cost now, or why it cannot begin."""
