@@ -50,4 +50,5 @@ def as_gradio_error(error: Exception, words: Words = ENGLISH, *, escape: bool) -
     text = words.sentence(str(error)) if known else words(UNEXPECTED)
     if len(text) > MAX_MESSAGE_CHARACTERS:
         text = text[: MAX_MESSAGE_CHARACTERS - 3] + "..."
-    return gr.Error(html.escape(text) if escape else text, title="", print_exception=False)
+    text = html.escape(text) if escape else text
+    return gr.Error(text, title=words("Error"), print_exception=False)

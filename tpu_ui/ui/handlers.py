@@ -301,7 +301,7 @@ class Handlers:
             limits = limits_of(self._dispatcher, request.model)
             if lost:
                 told = words("Not restored: {what}.", what=", ".join(lost))
-                gr.Warning(html.escape(told), title="")
+                gr.Warning(html.escape(told), title=words("Note"))
             if limits.model != visited.model:
                 visited = visited.go_to(limits.model, values)
             prompt, negative_prompt = request.written
@@ -335,7 +335,7 @@ class Handlers:
         if picker.value == size:
             return gr.update(cards=picker.cards, value=size)
         told = words("{size} is not ready yet; the size is left as it was.", size=size)
-        gr.Warning(told, title="")
+        gr.Warning(told, title=words("Note"))
         return gr.skip()
 
 

@@ -1,11 +1,5 @@
 // What the browser would do otherwise, or not at all: shortcuts, and a picture dropped anywhere.
 
-// Gradio knows Chinese as zh-CN and zh-TW alone; who reads it elsewhere would be shown English.
-if (/^zh(?!-(CN|TW)$)/.test(navigator.language)) {
-  const traditional = /-(Hant|HK|MO)/.test(navigator.language);
-  Object.defineProperty(navigator, "language", { value: traditional ? "zh-TW" : "zh-CN" });
-}
-
 // Ctrl+Enter (or Cmd+Enter) in a prompt generates; Escape cancels what this page has asked for.
 document.addEventListener("keydown", (event) => {
   const target = event.target instanceof Element ? event.target : document.body;

@@ -123,11 +123,14 @@ ENGLISH = Words()
 def words_for(accept_language: str | None) -> Words:
     """Those of the language that a browser likes best, by its Accept-Language header.
 
-    The first counts and no other, as Gradio has it for the labels: one page, one language.
+    The first counts and no other, as Gradio has it for the labels, which knows Chinese of these two
+    places alone: one page, one language.
     """
-    first = (accept_language or "").split(",")[0].split(";")[0].strip().lower()
+    first = (accept_language or "").split(",")[0].split(";")[0].strip()
+    if first in ("zh-CN", "zh-TW"):
+        return Words("zh")
     language = first.partition("-")[0]
-    return Words(language) if language in LANGUAGES else ENGLISH
+    return Words(language) if language in ("ko", "ja") else ENGLISH
 
 
 def names_in(template: str) -> list[str]:
