@@ -58,9 +58,10 @@ def timed(app: LocalDispatcher, count: int, steps: int, seed: int) -> tuple[floa
 def main(rounds: int, count: int, steps: int) -> None:
     demo = presets.load_all()["demo"]
     with tempfile.TemporaryDirectory() as folder:
+        # A cache each: programs that were read from one may not run as those just compiled.
         sides = {
-            "without": dispatcher(demo.model_copy(update={"preview": None}), Path(folder)),
-            "with previews": dispatcher(demo, Path(folder)),
+            "without": dispatcher(demo.model_copy(update={"preview": None}), Path(folder, "1")),
+            "with previews": dispatcher(demo, Path(folder, "2")),
         }
         seconds: dict[str, list[float]] = {name: [] for name in sides}
         seen: dict[str, int] = dict.fromkeys(sides, 0)

@@ -5,12 +5,21 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Complaints, Open
+from tests.browser.conftest import TIMEOUT_MS, Complaints, Open
 from tests.browser.test_page import PICTURE, ask, at_rest
 from tests.conftest import Served
 
 PREVIEW = "#stage .tpu-preview img"
 PLACES = ("#stage", "#result-line", "#kept", "#ask", "#settings")
+
+WHERE = """places => places.map(place => {
+  const box = document.querySelector(place).getBoundingClientRect();
+  return [box.x, box.y + scrollY, box.width, box.height].map(Math.round);
+})"""
+SEEN = f"""places => {{
+  const image = document.querySelector("#stage .tpu-preview[data-done=no] img");
+  return image?.naturalWidth && {{places: ({WHERE})(places), width: image.naturalWidth}};
+}}"""
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -18,21 +27,21 @@ def test_a_picture_is_seen_on_its_way_and_moves_nothing(
     open_page: Open, server: Served, width: int
 ) -> None:
     page = open_page(server, width=width)
-    before = places(page)
+    fill(page, "#steps", 30)
+    before = page.evaluate(WHERE, [*PLACES])
     ask(page, "a hill fake:slow fake:preview")
-    preview = page.locator(PREVIEW)
-    expect(preview).to_be_visible()
-    assert preview.evaluate("image => image.decode().then(() => image.naturalWidth)") == 16
-    assert places(page) == before
-    picture = page.locator(PICTURE)
-    expect(picture).to_be_visible()
-    expect(preview).to_be_hidden()
+    # In one look: a picture that is done moves what is below it.
+    seen = page.wait_for_function(SEEN, arg=[*PLACES]).json_value()
+    assert seen == {"places": before, "width": 16}
+    expect(page.locator(PICTURE)).to_be_visible(timeout=TIMEOUT_MS)
+    expect(page.locator(PREVIEW)).to_be_hidden()
     assert box(page, "#stage")["y"] == box(page, "#pictures")["y"]
     at_rest(page)
 
 
 def test_nobody_else_sees_it_and_a_cancel_takes_it_away(open_page: Open, server: Served) -> None:
     other, page = open_page(server), open_page(server)
+    last_long(page)
     ask(page, "a hill fake:slow fake:preview")
     expect(page.locator(PREVIEW)).to_be_visible()
     expect(other.locator("#now")).to_contain_text("step")
@@ -46,10 +55,7 @@ def test_later_pictures_are_seen_in_a_corner_beside_those_that_are_done(
     open_page: Open, server: Served
 ) -> None:
     page = open_page(server)
-    page.locator("#count input[type=number]").fill("2")
-    page.locator("#count input[type=number]").blur()
-    page.locator("#steps input[type=number]").fill("4")
-    page.locator("#steps input[type=number]").blur()
+    fill(page, "#count", 2)
     ask(page, "a hill fake:slow fake:preview")
     expect(page.locator("[data-place=whole] img")).to_be_visible()
     expect(page.locator("[data-place=corner] img")).to_be_visible()
@@ -62,6 +68,7 @@ def test_a_reload_finds_the_preview_again(
     open_page: Open, server: Served, complaints: Complaints
 ) -> None:
     page = open_page(server)
+    last_long(page)
     ask(page, "a hill fake:slow fake:preview")
     expect(page.locator(PREVIEW)).to_be_visible()
     page.reload()
@@ -73,22 +80,32 @@ def test_a_reload_finds_the_preview_again(
 
 def test_a_wait_is_told_with_its_place(open_page: Open, server: Served) -> None:
     first, second = open_page(server), open_page(server)
+    last_long(first)
     ask(first, "a hill fake:slow")
-    expect(first.locator("#progress")).to_contain_text("Step")
+    expect(first.locator("#progress")).to_contain_text("step")
     ask(second, "a hill")
     expect(second.locator("#progress")).to_have_text(
-        re.compile(r"Waiting: yours is next, about \d s\.")
+        re.compile(r"Waiting: yours is next, about \d+ s\.")
     )
     first.locator("#cancel").click()
     at_rest(first)
     at_rest(second)
 
 
-def places(page: Page) -> list[dict[str, float]]:
-    return [box(page, place) for place in PLACES]
+def last_long(page: Page) -> None:
+    """Long enough to be cancelled, on a machine with much to do."""
+    fill(page, "#count", 4)
+    fill(page, "#steps", 30)
+
+
+def fill(page: Page, slider: str, number: int) -> None:
+    field = page.locator(f"{slider} input[type=number]")
+    field.fill(str(number))
+    field.blur()
 
 
 def box(page: Page, selector: str) -> dict[str, float]:
+    """Where something is in the page, however far that is scrolled."""
     found = page.locator(selector).first.bounding_box()
     assert found is not None
-    return dict(found)
+    return {**found, "y": found["y"] + page.evaluate("window.scrollY")}

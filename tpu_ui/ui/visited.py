@@ -35,7 +35,10 @@ class Visited:
     settings: Mapping[str, ModelSettings] = field(default_factory=dict)
 
     def go_to(self, model: str, values: Sequence[object]) -> "Visited":
-        """From this model, whose fields hold `values`, to another."""
+        """From this model, whose fields hold `values`, to another; or nowhere: a page may tell of
+        a change twice, the second time with values that belong to the model before."""
+        if model == self.model:
+            return self
         return Visited(model, {**self.settings, self.model: ModelSettings(*values)})
 
 
