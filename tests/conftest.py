@@ -1,9 +1,10 @@
 """A served app for tests of the page and the API: real Gradio, real workers, a fake model."""
 
 import asyncio
+import gc
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,17 @@ FAKE_RUNTIME = "tpu_ui.runtime.fake:FakeRuntime"
 READY_TIMEOUT_S = 30.0
 
 Serve = Callable[..., AbstractContextManager["Served"]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collecting imports torch, diffusers and Gradio. There is no garbage to look for in them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from tpu_ui.runtime.start import forget_shared_memory, shared_memory_name
 from tpu_ui.shapes import Mode
 
 READY_S = 240.0
+# XLA's CPU backend does the same and takes its time to run it: tiny programs are compiled here by
+# the thousand, and each is run a few times.
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0"
 
 Start = Callable[..., LocalDispatcher]
 
@@ -98,6 +101,14 @@ def random_wish(chance: random.Random, limits: Limits) -> dict[str, Any]:
 def pixels(path: Path) -> bytes:
     with Image.open(path) as image:
         return image.tobytes()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_to_compile() -> Iterator[None]:
+    """Whatever the tests of a file start compiles with little effort."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_FLAGS", QUICK_TO_COMPILE)
+        yield
 
 
 @pytest.fixture(scope="module")
