@@ -11,7 +11,20 @@ from tests.browser.conftest import NEW_VISITOR, TIMEOUT_MS, Complaints
 from tests.conftest import Serve, Served
 
 # Names, units, and what an owner types.
-NAMES = {"TPU", "API", "MCP", "PNG", "ZIP", "GiB", "Postcards", "demo", "software", "tpu", "fake", "gradio"}
+NAMES = {
+    "TPU",
+    "API",
+    "MCP",
+    "PNG",
+    "ZIP",
+    "GiB",
+    "Postcards",
+    "demo",
+    "software",
+    "tpu",
+    "fake",
+    "gradio",
+}
 # What people wrote and what a log holds is theirs; the rest of Gradio's English is not ours.
 TEXT = """() => {
   const theirs = ["#examples", "#log", "#prompt", ".tpu-prompt", "style", "script"];
