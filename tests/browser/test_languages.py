@@ -86,17 +86,18 @@ def test_a_korean_page_has_no_english_on_it(
 
 
 @pytest.mark.parametrize(
-    ("locale", "cancel", "ready"),
+    ("locale", "cancel", "ready", "empty"),
     [
-        ("ja-JP", "キャンセル", "準備完了"),
-        ("zh-CN", "取消", "就绪"),
-        ("zh-HK", "Cancel", "Ready"),
+        ("ja-JP", "キャンセル", "準備完了", "画像はここに表示されます。"),
+        ("zh-CN", "取消", "就绪", "图片将显示在这里。"),
+        ("zh-HK", "Cancel", "Ready", "The picture appears here."),
     ],
 )
 def test_labels_and_what_the_server_says_are_in_one_language(
     locale: str,
     cancel: str,
     ready: str,
+    empty: str,
     chromium: BrowserContext,
     complaints: Complaints,
     server: Served,
@@ -104,3 +105,6 @@ def test_labels_and_what_the_server_says_are_in_one_language(
     with page_in(locale, server, chromium, complaints) as page:
         expect(page.locator("#cancel")).to_have_text(cancel)
         expect(page.locator("#now strong")).to_have_text(ready)
+        place = page.locator("#pictures .empty")
+        said = place.evaluate("place => getComputedStyle(place, '::after').content")
+        assert said == f'"{empty}"'

@@ -28,10 +28,12 @@ def i18n() -> gr.I18n:
 
 
 def style() -> str:
-    """What the style sheet says, in every language. Gradio names the page's by `lang`."""
-    rule = '#pictures .empty::after {{ content: "{}"; }}'.format
-    texts = [(f":root:lang({one}) ", catalogue(one).labels[EMPTY]) for one in LANGUAGES]
-    return "\n".join(where + rule(text) for where, text in [("", EMPTY), *texts])
+    """What the style sheet says, in every language. The page's is in its `lang`, set by Gradio."""
+    texts = {"": EMPTY} | {f":lang({one})": catalogue(one).labels[EMPTY] for one in LANGUAGES}
+    return "\n".join(
+        f'.gradio-container{where} #pictures .empty::after {{ content: "{text}"; }}'
+        for where, text in texts.items()
+    )
 
 
 def _key(english: str) -> str:
