@@ -21,7 +21,7 @@ def inputs(form: Form = FORM, *, values: object = (1, 2, 3), axis: str = "steps"
 
 
 def outcomes(server: Served, form: Form = FORM) -> list[Outcome]:
-    return list(Comparing(server.dispatcher).run(None, *inputs(form)))
+    return list(Comparing(server.dispatcher).run(None, None, *inputs(form)))
 
 
 def test_failed_cells_tell_why_and_the_others_have_their_turn(server: Served) -> None:
@@ -36,7 +36,7 @@ def test_failed_cells_tell_why_and_the_others_have_their_turn(server: Served) ->
 
 def test_cells_are_made_one_after_another(server: Served) -> None:
     lengths: list[int] = []
-    for _ in Comparing(server.dispatcher).run(None, *inputs()):
+    for _ in Comparing(server.dispatcher).run(None, None, *inputs()):
         lengths.append(server.dispatcher.status().queue_length)
     assert max(lengths) <= 1
 
@@ -45,7 +45,7 @@ def test_a_cancel_between_two_cells_ends_the_comparison(server: Served) -> None:
     comparing = Comparing(server.dispatcher)
     course: Course | None = None
     before = server.dispatcher.tally().images
-    for outcome in comparing.run(None, *inputs()):
+    for outcome in comparing.run(None, None, *inputs()):
         course = outcome.course if isinstance(outcome.course, Course) else course
         if course is not None and course.cells:
             comparing.stop(course)
@@ -67,14 +67,14 @@ def test_nothing_begins_when_one_cell_is_refused(server: Served) -> None:
         ((3,), None, "There is no axis"),
     ):
         with pytest.raises(gr.Error, match=words):
-            next(comparing.run(None, *inputs(values=values, axis=axis)))
-        assert words in comparing.estimate(*inputs(values=values, axis=axis))
+            next(comparing.run(None, None, *inputs(values=values, axis=axis)))
+        assert words in comparing.estimate(None, *inputs(values=values, axis=axis))
     assert server.dispatcher.tally() == before
 
 
 def test_cost_is_told_without_a_prompt_and_known_after_a_picture(server: Served) -> None:
-    list(Comparing(server.dispatcher).run(None, *inputs()))
-    said = Comparing(server.dispatcher).estimate(*inputs(Form("", size="256x256")))
+    list(Comparing(server.dispatcher).run(None, None, *inputs()))
+    said = Comparing(server.dispatcher).estimate(None, *inputs(Form("", size="256x256")))
     assert "3 pictures, about" in said
     assert "Nothing to load or to compile" in said
 
@@ -84,7 +84,7 @@ def test_page_that_waits_for_a_picture_begins_no_comparison(server: Served) -> N
     job = server.dispatcher.submit(comparing._planned(*inputs(Form("fake:slow"))).cells[-1].request)
     try:
         with pytest.raises(gr.Error, match="is being made"):
-            next(comparing.run({"job": job}, *inputs()))
+            next(comparing.run(None, {"job": job}, *inputs()))
     finally:
         server.dispatcher.cancel(job)
 

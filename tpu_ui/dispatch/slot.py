@@ -380,8 +380,10 @@ class Slot(threading.Thread):
     def _stepped(self, event: Stepped) -> None:
         with self._pool.lock:
             self._state.phase = "busy"
-            picture = f"picture {event.image} of {event.count}"
-            self._state.detail = f"Making {picture}: step {event.step} of {event.steps}."
+            self._state.detail = (
+                f"Making picture {event.image} of {event.count}:"
+                f" step {event.step} of {event.steps}."
+            )
             self._pool.waits.stepped(self._state, event)
             self._pool.tell_places()
 
