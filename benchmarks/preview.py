@@ -1,97 +1,81 @@
-"""What previews cost: the same jobs with and without, in turns, through two dispatchers.
+"""What previews cost: the same jobs with and without them, in turns, by the same programs.
 
-The demo model on the software TPU, compiled, followed as the page follows a job.
+The demo model on the software TPU, compiled. One process, since of two that are alike one may run
+slower than the other by more than previews cost. CPU seconds tell more than wall seconds on a
+machine with other work to do.
 Usage: python -m benchmarks.preview [ROUNDS [COUNT [STEPS]]]
 """
 
 import json
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
-from benchmarks.side import report
-from tpu_ui import presets
-from tpu_ui.dispatch.interface import Update
-from tpu_ui.dispatch.local import LocalDispatcher
-from tpu_ui.presets import Preset
-from tpu_ui.protocol import Finished, Stepped
+from benchmarks.side import Figures, demo_runtime, measure, report
+from tpu_ui.protocol import Generate, Stepped, WarmUp
 from tpu_ui.request import validate
 from tpu_ui.shapes import Mode
-from tpu_ui.ui.listening import PROGRESS_S
 
 PROMPT = "a small red house left of two green trees under a night sky"
+SIDES = ("without", "with previews")
 
 
-def dispatcher(preset: Preset, folder: Path) -> LocalDispatcher:
-    return LocalDispatcher(
-        {preset.name: preset},
-        model=preset.name,
-        mode=Mode.COMPILED,
-        device="software-tpu",
-        warm="none",
-        locked=False,
-        workers=1,
-        outputs=folder / "outputs",
-        cache=folder / "cache",
-    )
+def in_turns(rounds: int, count: int, steps: int, cache: str) -> Figures:
+    """Both sides' seconds, as "SIDE/figure"; each side as often first."""
+    runtime, preset = demo_runtime(cache)
+    from tpu_ui.runtime.preview import Preview  # noqa: PLC0415 - imports torch
 
+    look, spent_s = Preview.after, [0.0]
 
-def updates(app: LocalDispatcher, job: str) -> list[Update]:
-    told = list(app.updates(job, PROGRESS_S))
-    if not isinstance(told[-1], Finished):
-        raise RuntimeError(str(told[-1]))
-    return told
+    def timed(*arguments: Any) -> bytes:
+        began_s = time.monotonic()
+        shown = look(*arguments)
+        spent_s[0] += time.monotonic() - began_s
+        return shown
 
-
-def timed(app: LocalDispatcher, count: int, steps: int, seed: int) -> tuple[float, int]:
-    """Seconds of one job, and how many previews its listener saw."""
-    limits = app.limits("demo")
-    request = validate(limits, prompt=PROMPT, count=count, steps=steps, seed=seed)
-    began_s = time.monotonic()
-    told = updates(app, app.submit(request))
-    seconds = time.monotonic() - began_s
-    return seconds, sum(1 for one in told if isinstance(one, Stepped) and one.preview)
+    looks: dict[str, Callable[..., bytes]] = {"without": lambda *_: b"", "with previews": timed}
+    limits = preset.limits(runtime.started().device)
+    for _ in runtime.warm_up(WarmUp("warm", Mode.COMPILED, limits.default_size)):
+        pass
+    taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in SIDES}
+    before = runtime.programs_compiled()
+    for number in range(rounds):
+        for name in SIDES if number % 2 else reversed(SIDES):
+            Preview.after = looks[name]  # type: ignore[method-assign]
+            request = validate(limits, prompt=PROMPT, count=count, steps=steps, seed=number)
+            wall_s, cpu_s = time.monotonic(), time.process_time()
+            events = list(runtime.generate(Generate("job", request)))
+            shown = sum(1 for event in events if isinstance(event, Stepped) and event.preview)
+            taken[name].append((time.monotonic() - wall_s, time.process_time() - cpu_s, shown))
+    figures: Figures = {"programs_compiled": runtime.programs_compiled() - before}
+    for name, jobs in taken.items():
+        walls, cpus, previews = zip(*jobs, strict=True)
+        figures[f"{name}/median_s"] = statistics.median(walls)
+        figures[f"{name}/least_s"] = min(walls)
+        figures[f"{name}/cpu_median_s"] = statistics.median(cpus)
+        figures[f"{name}/previews"] = statistics.mean(previews)
+        figures[f"{name}/all_s"] = sum(walls)
+    figures["in_previews_s"] = spent_s[0]
+    return figures
 
 
 def main(rounds: int, count: int, steps: int) -> None:
-    demo = presets.load_all()["demo"]
-    with tempfile.TemporaryDirectory() as folder:
-        # A cache each: programs that were read from one may not run as those just compiled.
-        sides = {
-            "without": dispatcher(demo.model_copy(update={"preview": None}), Path(folder, "1")),
-            "with previews": dispatcher(demo, Path(folder, "2")),
+    function = "benchmarks.preview:in_turns"
+    figures = measure(function, rounds=rounds, count=count, steps=steps)
+    sides: dict[str, Figures] = {
+        side: {
+            name.partition("/")[2]: value
+            for name, value in figures.items()
+            if name.startswith(f"{side}/")
         }
-        seconds: dict[str, list[float]] = {name: [] for name in sides}
-        seen: dict[str, int] = dict.fromkeys(sides, 0)
-        try:
-            for app in sides.values():
-                size = app.limits("demo").default_size
-                updates(app, app.warm_up("demo", Mode.COMPILED, size))
-                timed(app, count, steps, 0)
-            for number in range(rounds):
-                # In turns, and each side as often first.
-                for name in sorted(sides, reverse=bool(number % 2)):
-                    took_s, previews = timed(sides[name], count, steps, number)
-                    seconds[name].append(took_s)
-                    seen[name] += previews
-            stray = [app.status().programs_compiled_since_ready for app in sides.values()]
-        finally:
-            for app in sides.values():
-                app.close()
-    figures = {
-        name: {
-            "median_s": statistics.median(times),
-            "least_s": min(times),
-            "previews_seen": seen[name] / rounds,
-        }
-        for name, times in seconds.items()
+        for side in SIDES
     }
-    report(f"{count} images of {steps} steps", figures)
-    both = zip(seconds["with previews"], seconds["without"], strict=True)
-    by_round = statistics.median(one / other for one, other in both)
-    print(json.dumps({"median_ratio_by_round": round(by_round, 4), "since_ready": stray}))
+    report(f"{count} images of {steps} steps", sides)
+    share = figures["in_previews_s"] / figures["with previews/all_s"]
+    compiled = figures["programs_compiled"]
+    print(json.dumps({"share_of_the_time": round(share, 4), "programs_compiled": compiled}))
 
 
 if __name__ == "__main__":

@@ -68,13 +68,13 @@ def test_nothing_begins_when_one_cell_is_refused(server: Served) -> None:
     ):
         with pytest.raises(gr.Error, match=words):
             next(comparing.run(None, None, *inputs(values=values, axis=axis)))
-        assert words in comparing.estimate(*inputs(values=values, axis=axis))
+        assert words in comparing.estimate(None, *inputs(values=values, axis=axis))
     assert server.dispatcher.tally() == before
 
 
 def test_cost_is_told_without_a_prompt_and_known_after_a_picture(server: Served) -> None:
     list(Comparing(server.dispatcher).run(None, None, *inputs()))
-    said = Comparing(server.dispatcher).estimate(*inputs(Form("", size="256x256")))
+    said = Comparing(server.dispatcher).estimate(None, *inputs(Form("", size="256x256")))
     assert "3 pictures, about" in said
     assert "Nothing to load or to compile" in said
 

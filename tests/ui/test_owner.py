@@ -44,7 +44,7 @@ class Chooser(LocalDispatcher):
 
 
 def seen_as(user: str | None) -> gr.Request:
-    return gr.Request(username=user)
+    return gr.Request(username=user, headers={})
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from tpu_ui.request import Limits
 from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
 from tpu_ui.ui import picker, report, strip, view
+from tpu_ui.ui.words import ENGLISH
 
 SQUARE, WIDE, TALL = ImageSize(256, 256), ImageSize(320, 192), ImageSize(192, 320)
 NASTY = "<script>alert('x')</script> & \"quoted\""
@@ -116,7 +117,7 @@ def warming(expected_s: float | None = 30.0) -> Warming:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_update_is_said_in_one_sentence(update: Update, text: str) -> None:
-    assert view.progress(update).text == text
+    assert view.progress(ENGLISH, update).text == text
 
 
 @pytest.mark.parametrize(
@@ -133,19 +134,21 @@ def test_an_update_is_said_in_one_sentence(update: Update, text: str) -> None:
     ],
 )
 def test_durations_read_well(seconds: float, text: str) -> None:
-    assert view.duration(seconds) == text
+    assert ENGLISH.duration(seconds) == text
 
 
 @given(st.floats(0, 1e6))
 def test_a_duration_is_never_off_by_more_than_a_minute(seconds: float) -> None:
     units = {"s": 1, "min": 60, "h": 3600}
-    parts = re.findall(r"([\d.]+) (s|min|h)", view.duration(seconds))
+    parts = re.findall(r"([\d.]+) (s|min|h)", ENGLISH.duration(seconds))
     assert abs(sum(float(number) * units[unit] for number, unit in parts) - seconds) <= 60
 
 
 @given(st.floats(0, 1e5), st.none() | st.floats(0, 1e5))
 def test_a_bar_is_not_full_before_the_end(elapsed_s: float, expected_s: float | None) -> None:
-    done = view.progress(Warming("j", Mode.EAGER, WIDE, "x", 1, elapsed_s, expected_s)).done
+    done = view.progress(
+        ENGLISH, Warming("j", Mode.EAGER, WIDE, "x", 1, elapsed_s, expected_s)
+    ).done
     assert done is None or 0 <= done < 1
 
 
@@ -164,29 +167,31 @@ def a_report(**changes: Any) -> Report:
 
 
 def test_the_owner_is_told_memory_time_and_versions_and_of_what_the_memory_is() -> None:
-    page = report.facts_html(status(), a_report(), Tally(images=9, failed=2))
+    page = report.facts_html(ENGLISH, status(), a_report(), Tally(images=9, failed=2))
     for words in ("5.0 of 16.0 GiB of the chip in use, 11.0 free", "2 h 1 min", "torch 2.13.0"):
         assert words in page
     for words in ("process 7", "2 jobs", "<dd>9</dd>", "2 failed", "128 programs, 0 of them"):
         assert words in page
     host = a_report(memory=Memory(2**30, 2**31, of_chip=False))
-    assert "1.0 GiB of the host" in report.facts_html(status(), host, Tally())
+    assert "1.0 GiB of the host" in report.facts_html(ENGLISH, status(), host, Tally())
     gone = a_report(memory=None, pid=None, state="failed")
-    assert "not known yet" in report.facts_html(status(), gone, Tally())
+    assert "not known yet" in report.facts_html(ENGLISH, status(), gone, Tally())
 
 
 @given(st.text())
 def test_text_from_outside_never_becomes_markup(text: str) -> None:
     pages = [
         view.progress_html(view.Progress(text)),
-        view.info_html({"prompt": text, "seed": text}),
+        view.info_html(ENGLISH, {"prompt": text, "seed": text}),
         view.note_html(text),
-        view.result_html([info(notices=(text,), size=text)]),
-        strip.now_html(status(detail=text, state=text)),
-        strip.strip_html(status(chip=text, device_reason=text), text, Mode.COMPILED),
-        picker.cards_html({TALL: SizeStatus(ProgramState.FAILED, reason=text)}, True, text),
-        report.facts_html(status(device_reason=text), a_report(chip=text), Tally()),
-        report.log_html([[text], [text]]),
+        view.result_html(ENGLISH, [info(notices=(text,), size=text)]),
+        strip.now_html(ENGLISH, status(detail=text, state=text)),
+        strip.strip_html(ENGLISH, status(chip=text, device_reason=text), text, Mode.COMPILED),
+        picker.cards_html(
+            ENGLISH, {TALL: SizeStatus(ProgramState.FAILED, reason=text)}, True, text
+        ),
+        report.facts_html(ENGLISH, status(device_reason=text), a_report(chip=text), Tally()),
+        report.log_html(ENGLISH, [[text], [text]]),
     ]
     ours = {"div", "p", "i", "dl", "dt", "dd", "span", "section", "ul", "li", "b", "strong"}
     ours |= {"fieldset", "legend", "label", "input", "pre", "h4"}
@@ -195,22 +200,22 @@ def test_text_from_outside_never_becomes_markup(text: str) -> None:
 
 
 def test_a_prompt_in_a_file_is_shown_as_text() -> None:
-    page = view.info_html({"prompt": NASTY})
+    page = view.info_html(ENGLISH, {"prompt": NASTY})
     assert "<script" not in page
     assert html.escape(NASTY) in page
 
 
 def test_the_picker_tells_the_state_of_each_size() -> None:
-    page = picker.cards_html(status().sizes[Mode.COMPILED], False, "")
+    page = picker.cards_html(ENGLISH, status().sizes[Mode.COMPILED], False, "")
     assert "ready, took 12 s" in page
     assert "compiling: 41 programs, 12 s of about 30 s" in page
     assert "cold, about 31 s" in page
     failed = SizeStatus(ProgramState.FAILED, reason="out of memory")
-    assert "failed: out of memory" in picker.cards_html({TALL: failed}, False, "")
+    assert "failed: out of memory" in picker.cards_html(ENGLISH, {TALL: failed}, False, "")
 
 
 def test_a_size_has_its_shape_to_scale() -> None:
-    page = picker.cards_html(status().sizes[Mode.COMPILED], False, "")
+    page = picker.cards_html(ENGLISH, status().sizes[Mode.COMPILED], False, "")
     sides = re.findall(r"width:(\d+)px;height:(\d+)px", page)
     assert [(int(w), int(h)) for w, h in sides] == [(24, 24), (30, 18), (18, 30)]
 
@@ -220,7 +225,9 @@ def test_a_size_that_cannot_be_chosen_says_why() -> None:
     cold = SizeStatus(ProgramState.COLD, expected_s=31.0)
     sizes = {SQUARE: SizeStatus(ProgramState.READY), WIDE: cold, TALL: unfit}
     for locked in (False, True):
-        ready, waits, too_large = re.findall("<li.*?</li>", picker.cards_html(sizes, locked, ""))
+        ready, waits, too_large = re.findall(
+            "<li.*?</li>", picker.cards_html(ENGLISH, sizes, locked, "")
+        )
         assert "disabled" not in ready
         assert ("disabled" in waits) is locked
         assert ("cold, about 31 s, locked" in waits) is locked
@@ -230,9 +237,9 @@ def test_a_size_that_cannot_be_chosen_says_why() -> None:
 
 
 def test_the_same_state_gives_the_same_page() -> None:
-    once = strip.strip_html(status(), "Demo", Mode.COMPILED)
-    assert once == strip.strip_html(status(), "Demo", Mode.COMPILED)
-    cards = [picker.cards_html(status().sizes[Mode.COMPILED], True, "a") for _ in range(2)]
+    once = strip.strip_html(ENGLISH, status(), "Demo", Mode.COMPILED)
+    assert once == strip.strip_html(ENGLISH, status(), "Demo", Mode.COMPILED)
+    cards = [picker.cards_html(ENGLISH, status().sizes[Mode.COMPILED], True, "a") for _ in range(2)]
     assert cards[0] == cards[1]
 
 
@@ -245,10 +252,10 @@ def test_a_locked_picker_offers_ready_sizes_only() -> None:
 def test_an_unlocked_picker_says_the_cost_first() -> None:
     now = status(locked=False)
     sizes = view.sizes_of(now, limits(), Mode.COMPILED)
-    note = view.size_note(now, sizes, "192x320")
+    note = view.size_note(ENGLISH, now, sizes, "192x320")
     assert note == "192x320 is cold and has to be compiled first: about 31 s."
-    assert "compiling now" in view.size_note(now, sizes, "320x192")
-    assert "nothing left to compile" in view.size_note(now, sizes, "256x256")
+    assert "compiling now" in view.size_note(ENGLISH, now, sizes, "320x192")
+    assert "nothing left to compile" in view.size_note(ENGLISH, now, sizes, "256x256")
 
 
 def test_a_model_that_is_not_loaded_has_only_cold_sizes() -> None:
@@ -267,14 +274,14 @@ def test_the_visitors_choice_is_kept_while_it_is_on_offer(wanted: object, chosen
 
 def test_modes_that_cannot_run_are_named_with_the_reason() -> None:
     on_cpu = limits(Device.CPU)
-    assert view.mode_choices(on_cpu) == (("Strict eager", "eager"),)
-    note = view.mode_note(on_cpu, Mode.EAGER)
+    assert view.mode_choices(ENGLISH, on_cpu) == (("Strict eager", "eager"),)
+    note = view.mode_note(ENGLISH, on_cpu, Mode.EAGER)
     assert "Compiled is not available here: " in note
     assert "Fused eager is not available here: " in note
 
 
 def test_strategies_that_run_here_are_choices_and_say_what_they_do() -> None:
-    assert view.strategy_choices(status()) == (
+    assert view.strategy_choices(ENGLISH, status()) == (
         ("Automatic: what moves least and fits", "auto"),
         ("Staged: text encoders come and go", "staged"),
     )
@@ -284,7 +291,7 @@ def test_strategies_that_run_here_are_choices_and_say_what_they_do() -> None:
 
 
 def test_strategy_says_what_runs_and_why_what_cannot_and_what_a_change_takes() -> None:
-    assert view.strategy_note(status()) == (
+    assert view.strategy_note(ENGLISH, status()) == (
         "Staged: needs 23.1 of 32 GiB. Sharded is not available: there is one chip."
         " The owner can change it; the model is then loaded again."
     )
@@ -292,7 +299,7 @@ def test_strategy_says_what_runs_and_why_what_cannot_and_what_a_change_takes() -
 
 def test_strip_and_status_tell_the_strategy_and_its_reason() -> None:
     now = status(placement=Placement(Strategy.SHARDED, 8, reason="needs <20 GiB"))
-    page = strip.strip_html(now, "Demo", Mode.COMPILED)
+    page = strip.strip_html(ENGLISH, now, "Demo", Mode.COMPILED)
     assert '<div title="needs &lt;20 GiB"><dt>Strategy</dt><dd>Sharded</dd></div>' in page
     told = strip.status_dict(now)
     assert (told["strategy"], told["devices"]) == ("sharded", 8)
@@ -301,12 +308,12 @@ def test_strip_and_status_tell_the_strategy_and_its_reason() -> None:
 
 def test_fields_without_use_say_why() -> None:
     without = limits(negative_prompt=False, max_count=1)
-    assert view.negative_prompt_note(without) == "This model takes no negative prompt."
-    assert "one image at a time" in view.count_note(without)
+    assert view.negative_prompt_note(ENGLISH, without) == "This model takes no negative prompt."
+    assert "one image at a time" in view.count_note(ENGLISH, without)
 
 
 def test_the_result_line_names_seeds_and_what_was_compiled() -> None:
-    line = view.result_html([info(), info(seed=8, programs_compiled=3)])
+    line = view.result_html(ENGLISH, [info(), info(seed=8, programs_compiled=3)])
     assert "Seeds 7 to 8" in line
     assert "3 programs compiled on the way" in line
-    assert view.result_html([]) == '<div class="tpu-result"></div>'
+    assert view.result_html(ENGLISH, []) == '<div class="tpu-result"></div>'

@@ -125,8 +125,10 @@ class WorkerState:
                 self.kills.pop(target, None)
             case Stepped():
                 self.phase = "busy"
-                picture = f"picture {event.image} of {event.count}"
-                self.detail = f"Making {picture}: step {event.step} of {event.steps}."
+                self.detail = (
+                    f"Making picture {event.image} of {event.count}:"
+                    f" step {event.step} of {event.steps}."
+                )
             case ImageMade():
                 pass
             case _:
@@ -158,7 +160,8 @@ def loading_message(event: Loading, title: str = "") -> str:
 
 def warming_message(event: Warming) -> str:
     """ "Compiling 320x192 in compiled mode: 41 programs, 12 s of about 30 s (step 1 of 2)." """
-    count = f"{event.programs_compiled} program{'' if event.programs_compiled == 1 else 's'}"
+    number = event.programs_compiled
+    count = f"{number} program" if number == 1 else f"{number} programs"
     of = "so far" if event.expected_s is None else f"of about {event.expected_s:.0f} s"
     stage = f" ({event.stage})" if event.stage else ""
     what = f"Compiling {event.size} in {event.mode} mode"

@@ -59,7 +59,7 @@ CHIP = "fake"
 MEMORY = Memory(in_use_bytes=5 * 2**30, free_bytes=11 * 2**30, of_chip=True)
 STEP_S = 0.2
 BLOCK_S = 1.5
-STAGES = ("text", "step 1 of 2", "step 2 of 2", "decode")
+STAGES = ("text", "step 1 of 2", "step 2 of 2", "image")
 
 
 class FakeRuntime:

@@ -19,7 +19,7 @@ from tpu_ui.presets import Preset
 from tpu_ui.previews import PreviewMap
 from tpu_ui.shapes import ImageSize
 
-INTERVAL_S = 0.5  # between two pictures: as often as one that slowly clears is worth a look
+INTERVAL_S = 1.0  # between two pictures: as often as one that slowly clears is worth a look
 LEAST_REST = 50  # times as long as a picture took, on a host that has no time for them
 # JPEG, since WebP takes five times as long to save a few hundred bytes.
 FORMAT: dict[str, Any] = {"format": "JPEG", "quality": 85, "subsampling": 0}
@@ -52,6 +52,8 @@ class Preview:
         two steps to compare.
         """
         began_s, sigma = self._clock(), self._sigma(step)
+        if began_s < self._next_s - INTERVAL_S / 2:  # too early to be compared with what is shown
+            return b""
         now = unpacked(self._pipeline, latents.cpu(), self._size)
         before, self._before = self._before, (sigma, now)
         if began_s < self._next_s or (before is None and sigma):

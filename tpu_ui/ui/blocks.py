@@ -20,6 +20,7 @@ from tpu_ui.ui.door import Login, Ownership
 from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
 from tpu_ui.ui.handlers import Handlers
 from tpu_ui.ui.history import History
+from tpu_ui.ui.labels import label
 from tpu_ui.ui.listening import JOB_CONCURRENCY_ID, JOB_LISTENERS
 from tpu_ui.ui.owner import Owner
 from tpu_ui.ui.parts import Ask, Component, FromPicture, Pictures, Settings, WarmUps, YourPictures
@@ -64,16 +65,18 @@ def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
                 ask = parts.ask(examples)
             with gr.Column(elem_id="result"):
                 pictures = parts.pictures()
-                with gr.Accordion("Your pictures", open=False, elem_id="kept"):
+                with gr.Accordion(label("Your pictures"), open=False, elem_id="kept"):
                     yours = parts.your_pictures(kept)
                 comparison = compare_part()
             with gr.Column(elem_id="strip"):
                 sizes = parts.sizes()
             with gr.Column(elem_id="more"):
                 examples.render()
-                with gr.Accordion("Settings", open=True, elem_id="settings"):
+                with gr.Accordion(label("Settings"), open=True, elem_id="settings"):
                     settings = parts.settings(dispatcher, sizes)
-                with gr.Accordion("Settings from a picture", open=False, elem_id="from-picture"):
+                with gr.Accordion(
+                    label("Settings from a picture"), open=False, elem_id="from-picture"
+                ):
                     from_picture = parts.from_picture()
                 owners = corner.corner()
             strip = gr.HTML(elem_id="facts", padding=False)
@@ -89,6 +92,7 @@ def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
         corner.wire(page, owner, owners, _QUIET, _SPEAKING)
         buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
         around = Around(
+            load=page.load,
             form=_form(ask, settings),
             model=settings.model,
             mode=settings.mode,

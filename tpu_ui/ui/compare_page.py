@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
+from gradio.i18n import I18nData
 
-from tpu_ui.ui import compare_view as words
+from tpu_ui.ui import compare_view
 from tpu_ui.ui.comparing import Comparing
+from tpu_ui.ui.labels import label
 from tpu_ui.ui.listening import JOB_CONCURRENCY_ID, JOB_LISTENERS
+from tpu_ui.ui.words import ENGLISH
 
 Component = Any
 ESTIMATE_EVERY_S = 2.0
@@ -34,9 +37,11 @@ class ComparePart:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What of the rest of the page a comparison reads and changes. `form` is that of `form.Form`,
-    `buttons` the last four of `handlers.Run`, `remember` what is done when a job has ended."""
+    """What of the rest of the page a comparison reads and changes. `load` is its opening, `form`
+    that of `form.Form`, `buttons` the last four of `handlers.Run`, `remember` what is done when a
+    job has ended."""
 
+    load: Any
     form: Sequence[Component]
     model: Component
     mode: Component
@@ -49,21 +54,22 @@ class Around:
 
 
 def compare_part() -> ComparePart:
-    titles = [(title, axis.value) for axis, title in words.AXIS_TITLES.items()]
-    with gr.Accordion("Compare", open=False, elem_id="compare") as section:
-        first, first_values = _axis_row("Along", titles, "mode", "first")
-        second, second_values = _axis_row("And along", [words.NO_AXIS, *titles], "", "second")
+    titles = compare_view.axis_titles(ENGLISH)
+    nothing = compare_view.NO_AXIS_TITLE, compare_view.NO_AXIS
+    with gr.Accordion(label("Compare"), open=False, elem_id="compare") as section:
+        first, first_values = _axis_row(label("Along"), titles, "mode", "first")
+        second, second_values = _axis_row(label("And along"), [nothing, *titles], "", "second")
         cost = gr.HTML(elem_id="compare-cost", padding=False)
         with gr.Row(elem_id="compare-buttons"):
-            start = gr.Button("Compare", size="sm", elem_id="compare-start", min_width=100)
+            start = gr.Button(label("Compare"), size="sm", elem_id="compare-start", min_width=100)
             pack = gr.Button(
-                "Download the grid (PNG)",
+                label("Download the grid (PNG)"),
                 size="sm",
                 interactive=False,
                 elem_id="compare-pack",
                 min_width=100,
             )
-        table = gr.HTML(words.NOTHING, elem_id="compare-table", padding=False)
+        table = gr.HTML(compare_view.NOTHING, elem_id="compare-table", padding=False)
     return ComparePart(
         section,
         first,
@@ -81,15 +87,15 @@ def compare_part() -> ComparePart:
 
 
 def _axis_row(
-    label: str, titles: list[tuple[str, str]], value: str, name: str
+    title: I18nData, titles: list[tuple[str, str]], value: str, name: str
 ) -> tuple[Component, Component]:
     with gr.Row(elem_classes="compare-axis"):
         axis = gr.Dropdown(
-            titles, label=label, value=value, elem_id=f"compare-{name}", scale=1, min_width=140
+            titles, label=title, value=value, elem_id=f"compare-{name}", scale=1, min_width=140
         )
         values = gr.Dropdown(
             [],
-            label=words.VALUES,
+            label=label(compare_view.VALUES),
             value=[],
             multiselect=True,
             allow_custom_value=True,
@@ -102,6 +108,7 @@ def _axis_row(
 
 
 def wire_compare(comparing: Comparing, part: ComparePart, page: Around) -> None:
+    page.load(comparing.axes, None, [part.first, part.second], **_QUIET)
     axes = [part.first, part.first_values, part.second, part.second_values]
     asked = [*axes, *page.form]
     timer = gr.Timer(ESTIMATE_EVERY_S, active=False)

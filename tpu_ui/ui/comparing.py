@@ -24,15 +24,16 @@ from tpu_ui.grid import Grid, GridCell, encode_grid
 from tpu_ui.protocol import Cancelled, Ending, Failed, Warmed
 from tpu_ui.request import check_mode
 from tpu_ui.shapes import shown
-from tpu_ui.ui import compare_view as words
-from tpu_ui.ui import view
+from tpu_ui.ui import compare_view, view
 from tpu_ui.ui.api import file_data, file_url
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.form import Form, limits_of
 from tpu_ui.ui.handlers import AT_REST, AT_WORK
 from tpu_ui.ui.history import Kept, change, name_of, thumbnail
+from tpu_ui.ui.language import words_of
 from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.visitor import visitor_of
+from tpu_ui.ui.words import ENGLISH, Words
 
 Changed = Any
 SHOWN_PX = 384
@@ -47,11 +48,13 @@ class Course:
     comparison: Comparison
     began_s: float
     visitor: str = ""
+    words: Words = ENGLISH
     job: str = ""
     untold: list[str] = field(default_factory=list)  # pictures that the browser has yet to keep
     stopped: threading.Event = field(default_factory=threading.Event)
     cells: list[GridCell] = field(default_factory=list)
     shown: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    notes: dict[tuple[int, int], str] = field(default_factory=dict)  # in the page's language
 
 
 class Outcome(NamedTuple):
@@ -93,51 +96,72 @@ class Comparing:
 
     # Before it begins
 
-    def values(self, axis: object, model: object, mode: object) -> Changed:
+    def axes(self, visit: gr.Request | None) -> tuple[Changed, Changed]:
+        """The axes on offer, in the page's language."""
+        words = words_of(visit)
+        titles = compare_view.axis_titles(words)
+        nothing = words(compare_view.NO_AXIS_TITLE), compare_view.NO_AXIS
+        return gr.update(choices=titles), gr.update(choices=[nothing, *titles])
+
+    def values(
+        self, visit: gr.Request | None, axis: object, model: object, mode: object
+    ) -> Changed:
         """The values on offer for an axis; without an axis the field is not there."""
-        with said_plainly(escape=True):
-            if axis == words.NO_AXIS[1]:
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
+            if axis == compare_view.NO_AXIS:
                 return gr.update(choices=[], value=[], visible=False)
             along, limits = _axis(axis), limits_of(self._dispatcher, model)
             known = mode if mode in limits.modes else None
             choices = offered(self._dispatcher, along, limits, check_mode(limits, known))
             chosen = [limits.model] if along is Axis.MODEL else list(choices[:FIRST_CHOSEN])
             titles = self._titles()
+            named = [
+                one if along in OF_NUMBERS else compare_view.value_title(words, along, one, titles)
+                for one in choices
+            ]
             return gr.update(
-                choices=[(words.label(along, one, titles), one) for one in choices]
-                if along not in OF_NUMBERS
-                else [(one, one) for one in choices],
+                choices=list(zip(named, choices, strict=True)),
                 value=[one for one in chosen if one in choices],
                 visible=True,
-                label=words.NUMBERS if along in OF_NUMBERS else words.VALUES,
+                label=words(compare_view.NUMBERS if along in OF_NUMBERS else compare_view.VALUES),
             )
 
     def values_of_both(
-        self, first: object, second: object, model: object, mode: object
+        self,
+        visit: gr.Request | None,
+        first: object,
+        second: object,
+        model: object,
+        mode: object,
     ) -> tuple[Changed, Changed]:
         """Another model or mode has other values on offer."""
-        return self.values(first, model, mode), self.values(second, model, mode)
+        return self.values(visit, first, model, mode), self.values(visit, second, model, mode)
 
-    def estimate(self, *inputs: object) -> str:
+    def estimate(self, visit: gr.Request | None, *inputs: object) -> str:
         """What it would cost now, or why it cannot begin."""
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             try:
                 # What the prompt says costs nothing.
                 comparison = self._planned(*inputs, any_prompt=True)
                 return view.note_html(
-                    words.cost_text(cost(self._dispatcher, comparison), self._titles())
+                    compare_view.cost_text(
+                        words, cost(self._dispatcher, comparison), self._titles()
+                    )
                 )
             except InvalidRequestError as error:
-                return view.note_html(str(error), "failed")
+                return view.note_html(words.sentence(str(error)), "failed")
 
     # While it goes on
 
     def run(self, visit: gr.Request | None, stored: object, *inputs: object) -> Iterator[Outcome]:
         """All cells, one after another. `stored`: what the browser keeps."""
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             self._refuse_while_busy(Kept.read(stored).job)
-            course = Course(self._planned(*inputs), time.monotonic(), visitor_of(visit))
-            yield self._now(course, "Sent.", running=True)._replace(
+            course = Course(self._planned(*inputs), time.monotonic(), visitor_of(visit), words)
+            yield self._now(course, words("Sent."), running=True)._replace(
                 course=course, grid=None, pack=_OFF, **_at_work()
             )
             for number, cell in enumerate(course.comparison.cells, start=1):
@@ -147,7 +171,7 @@ class Comparing:
             count = len(course.comparison.cells)
             elapsed_s = time.monotonic() - course.began_s
             stopped = course.stopped.is_set()
-            last = words.ended(course.cells, count, stopped, elapsed_s)
+            last = compare_view.ended(words, course.cells, count, stopped, elapsed_s)
             yield self._now(course, last, running=False)._replace(
                 grid=self._grid(course), pack=_ON, **self.at_rest()._asdict()
             )
@@ -164,9 +188,9 @@ class Comparing:
 
     # After it
 
-    def packed(self, grid: Grid | None) -> str:
+    def packed(self, visit: gr.Request | None, grid: Grid | None) -> str:
         """Where this server has the grid in one file."""
-        with said_plainly(escape=True):
+        with said_plainly(words_of(visit), escape=True):
             if grid is None:
                 raise InvalidRequestError("Compare something first.")
             with TemporaryDirectory() as folder:
@@ -203,7 +227,7 @@ class Comparing:
         if any_prompt and not str(form.prompt or "").strip():
             fields["prompt"] = "any"
         lines = [_line(first, first_values)]
-        if second not in (None, words.NO_AXIS[1]):
+        if second not in (None, compare_view.NO_AXIS):
             lines.append(_line(second, second_values))
         return planned(self._dispatcher, fields, lines)
 
@@ -218,47 +242,51 @@ class Comparing:
 
     def _cell(self, course: Course, cell: Cell, number: int) -> Iterator[Outcome]:
         """One cell to its end. A failure is its note, and the next cell's turn comes."""
-        name = words.named(course.comparison, cell.column, cell.row, self._titles())
-        place = f"Picture {number} of {len(course.comparison.cells)} ({name}): "
+        words = course.words
+        place = {
+            "number": number,
+            "count": len(course.comparison.cells),
+            "name": compare_view.named(
+                words, course.comparison, cell.column, cell.row, self._titles()
+            ),
+        }
+
+        def told(what: str) -> str:
+            return words("Picture {number} of {count} ({name}): {what}", what=what, **place)
+
         try:
             course.job = self._dispatcher.submit(cell.request, course.visitor)
         except TpuUiError as error:
-            course.cells.append(GridCell(cell.column, cell.row, None, f"Failed: {error}", None))
+            _lost(course, cell, Failed("", "", str(error)))
             return
         if course.stopped.is_set():  # in the moment before
             self._dispatcher.cancel(course.job)
-        yield self._now(course, f"{place}sent", running=True)
+        yield self._now(course, told(words("sent")), running=True)
         warmed: Warmed | None = None
         for update in self._dispatcher.updates(course.job, PROGRESS_S):
-            now = view.progress(update)
             if isinstance(update, Warmed):
                 warmed = update
             if isinstance(update, ImageSaved):
                 self._keep(course, cell, update, warmed)
-            if isinstance(update, Failed):
-                course.cells.append(GridCell(cell.column, cell.row, None, now.text, None))
+            if isinstance(update, Failed | Cancelled):
+                _lost(course, cell, update)
             if isinstance(update, Cancelled):
                 course.stopped.set()
-                course.cells.append(GridCell(cell.column, cell.row, None, now.text, None))
             if not isinstance(update, Ending):
-                text = place + now.text[:1].lower() + now.text[1:]
-                html = view.progress_html(view.Progress(text, now.done))
-                yield NOTHING._replace(progress=html, kept=_told(course))
+                now = view.progress(words, update)
+                progress = view.Progress(told(words.within(now.text)), now.done)
+                yield NOTHING._replace(progress=view.progress_html(progress), kept=_told(course))
 
     def _keep(self, course: Course, cell: Cell, saved: ImageSaved, warmed: Warmed | None) -> None:
         course.untold.append(name_of(saved.path))
-        programs, seconds = (warmed.programs_compiled, warmed.elapsed_s) if warmed else (0, 0.0)
-        course.cells.append(
-            GridCell(
-                cell.column,
-                cell.row,
-                saved.path,
-                words.note(saved.info, programs, seconds),
-                saved.info.to_dict(),
-            )
-        )
+        took = (warmed.programs_compiled, warmed.elapsed_s) if warmed else (0, 0.0)
+        note = compare_view.note(ENGLISH, saved.info, *took)
+        info = saved.info.to_dict()
+        course.cells.append(GridCell(cell.column, cell.row, saved.path, note, info))
+        place = cell.column, cell.row
+        course.notes[place] = compare_view.note(course.words, saved.info, *took)
         small = file_url({"path": thumbnail(saved.path, SHOWN_PX)})
-        course.shown[cell.column, cell.row] = small, file_url(file_data(saved.path))
+        course.shown[place] = small, file_url(file_data(saved.path))
 
     def _now(self, course: Course, text: str, *, running: bool) -> Outcome:
         """The whole grid as it is."""
@@ -267,21 +295,36 @@ class Comparing:
             job=course.job or None,
             kept=_told(course),
             progress=view.progress_html(progress),
-            table=words.grid_html(course.comparison, course.cells, course.shown, self._titles()),
+            table=compare_view.grid_html(
+                course.words,
+                course.comparison,
+                course.cells,
+                course.shown,
+                course.notes,
+                self._titles(),
+            ),
         )
 
     def _grid(self, course: Course) -> Grid:
+        """For a file, which is in English: it goes anywhere, and its font has no other letters."""
         lines = [one for one in (course.comparison.columns, course.comparison.rows) if one]
         titles = self._titles()
         return Grid(
-            words.labels(course.comparison.columns, titles),
-            words.labels(course.comparison.rows, titles),
+            compare_view.value_titles(ENGLISH, course.comparison.columns, titles),
+            compare_view.value_titles(ENGLISH, course.comparison.rows, titles),
             {line.axis.value: [_plain(value) for value in line.values] for line in lines},
             tuple(course.cells),
         )
 
     def _titles(self) -> dict[str, str]:
         return {name: preset.title for name, preset in self._dispatcher.presets.items()}
+
+
+def _lost(course: Course, cell: Cell, ending: Failed | Cancelled) -> None:
+    """A cell without a picture."""
+    note = view.progress(ENGLISH, ending).text
+    course.cells.append(GridCell(cell.column, cell.row, None, note, None))
+    course.notes[cell.column, cell.row] = view.progress(course.words, ending).text
 
 
 def _told(course: Course) -> Changed:

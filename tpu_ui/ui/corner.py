@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from tpu_ui.ui import parts
+from tpu_ui.ui.labels import label
 from tpu_ui.ui.owner import Owner
 from tpu_ui.ui.parts import Component, WarmUps
 
@@ -28,10 +29,10 @@ class Corner:
 
 
 def corner() -> Corner:
-    with gr.Accordion(TITLE, open=False, elem_id="programs", visible=False) as whole:
+    with gr.Accordion(label(TITLE), open=False, elem_id="programs", visible=False) as whole:
         warm_ups = parts.warm_ups()
         with gr.Column(visible=False, elem_id="own") as own:
-            locked = gr.Checkbox(label=LOCK, info=LOCK_NOTE, elem_id="lock")
+            locked = gr.Checkbox(label=label(LOCK), info=label(LOCK_NOTE), elem_id="lock")
             facts = gr.HTML(elem_id="machine", padding=False)
             log = gr.HTML(elem_id="log", padding=False)
     return Corner(whole, own, locked, facts, log, warm_ups)

@@ -12,6 +12,7 @@ from types import TracebackType
 import gradio as gr
 
 from tpu_ui.errors import TpuUiError
+from tpu_ui.ui.words import ENGLISH, Words
 
 MAX_MESSAGE_CHARACTERS = 600
 UNEXPECTED = "Something went wrong in the app itself. Its log says what; please try again."
@@ -26,7 +27,8 @@ class said_plainly(AbstractContextManager[None]):
     in full and reported without its details, which may hold paths or other people's input.
     """
 
-    def __init__(self, *, escape: bool) -> None:
+    def __init__(self, words: Words = ENGLISH, *, escape: bool) -> None:
+        self._words = words
         self._escape = escape
 
     def __exit__(
@@ -39,12 +41,14 @@ class said_plainly(AbstractContextManager[None]):
             return
         if not isinstance(error, TpuUiError):
             _log.error("A handler failed.", exc_info=error)
-        raise as_gradio_error(error, escape=self._escape) from None
+        raise as_gradio_error(error, self._words, escape=self._escape) from None
 
 
-def as_gradio_error(error: Exception, *, escape: bool) -> gr.Error:
+def as_gradio_error(error: Exception, words: Words = ENGLISH, *, escape: bool) -> gr.Error:
     """The gr.Error that says what `error` says."""
-    text = str(error) if isinstance(error, TpuUiError) else UNEXPECTED
+    known = isinstance(error, TpuUiError)
+    text = words.sentence(str(error)) if known else words(UNEXPECTED)
     if len(text) > MAX_MESSAGE_CHARACTERS:
         text = text[: MAX_MESSAGE_CHARACTERS - 3] + "..."
-    return gr.Error(html.escape(text) if escape else text, title="", print_exception=False)
+    text = html.escape(text) if escape else text
+    return gr.Error(text, title=words("Error"), print_exception=False)

@@ -24,12 +24,14 @@ from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, with_choices_made
 from tpu_ui.ui.history import Kept, change, name_of
+from tpu_ui.ui.language import words_of
 from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, Sizes, live
 from tpu_ui.ui.previews import preview_html
 from tpu_ui.ui.restoring import restored
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 from tpu_ui.ui.visitor import visitor_of
+from tpu_ui.ui.words import Words
 
 Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
 
@@ -81,41 +83,48 @@ class Handlers:
 
     # The page as a whole
 
-    def open_page(self) -> tuple[Changed, ...]:
+    def open_page(self, visit: gr.Request | None) -> tuple[Changed, ...]:
         """The model that is loaded, its limits, and the state of the app."""
         model = self._dispatcher.status().model
-        settings = as_before(Visited(model), self._dispatcher.limits(model))
+        words = words_of(visit)
+        settings = as_before(words, Visited(model), self._dispatcher.limits(model))
         examples = gr.update(samples=example_rows(self._dispatcher, model))
-        living = self._live_parts(None, Chosen(model))
+        living = self._live_parts(words, None, Chosen(model))
         return model, Visited(model), examples, *settings, *living
 
     def model_changed(
-        self, visited: Visited, model: object, *values: object
+        self, visit: gr.Request | None, visited: Visited, model: object, *values: object
     ) -> tuple[Changed, ...]:
         """`values`: those of `ModelSettings`, as set for the model that is left."""
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             limits = limits_of(self._dispatcher, model)
             visited = visited.go_to(limits.model, values)
             examples = gr.update(samples=example_rows(self._dispatcher, limits.model))
-            living = self._live_parts(None, Chosen(limits.model))
-            return visited, examples, *as_before(visited, limits), *living
+            living = self._live_parts(words, None, Chosen(limits.model))
+            return visited, examples, *as_before(words, visited, limits), *living
 
     def use_example(self, row: list[str]) -> str:
         """The prompt of the example that was pressed."""
         return row[0]
 
-    def refresh(self, shown: Live | None, *chosen: object) -> LiveParts:
+    def refresh(self, visit: gr.Request | None, shown: Live | None, *chosen: object) -> LiveParts:
         """Once a second, and whenever the visitor chooses another size."""
-        return self._live_parts(shown, Chosen(*chosen))
+        return self._live_parts(words_of(visit), shown, Chosen(*chosen))
 
     def mode_changed(
-        self, shown: Live | None, model: object, mode: object, size: object
+        self,
+        visit: gr.Request | None,
+        shown: Live | None,
+        model: object,
+        mode: object,
+        size: object,
     ) -> LiveParts:
         """Each mode has its own sizes: the one to warm up is proposed anew."""
-        return self._live_parts(shown, Chosen(model, mode, size))
+        return self._live_parts(words_of(visit), shown, Chosen(model, mode, size))
 
-    def _live_parts(self, shown: Live | None, chosen: Chosen) -> LiveParts:
-        now = live(self._dispatcher, chosen)
+    def _live_parts(self, words: Words, shown: Live | None, chosen: Chosen) -> LiveParts:
+        now = live(words, self._dispatcher, chosen)
         return LiveParts(
             shown=gr.skip() if now == shown else now,
             now=gr.skip() if shown and shown.now == now.now else now.now,
@@ -131,13 +140,14 @@ class Handlers:
 
     def generate(self, visit: gr.Request | None, *inputs: object) -> Iterator[Run]:
         """Submit what the form asks for and show how it goes."""
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             asked = with_choices_made(self._dispatcher, Form(*inputs))
             job = self._dispatcher.submit(asked, visitor_of(visit))
-            yield _begun(job, "Sent.")._replace(result=view.result_html([]))
-            yield from self._follow(job)
+            yield _begun(job, words("Sent."))._replace(result=view.result_html(words, []))
+            yield from self._follow(words, job)
 
-    def resume(self, stored: object) -> Iterator[Run]:
+    def resume(self, visit: gr.Request | None, stored: object) -> Iterator[Run]:
         """After a reload: follow the job that this browser had begun, if it still goes on."""
         job = Kept.read(stored).job
         try:
@@ -148,26 +158,30 @@ class Handlers:
         if not goes_on:
             yield NOTHING
             return
-        with said_plainly(escape=True):
-            yield _begun(job, "Going on.")
-            yield from self._follow(job)
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
+            yield _begun(job, words("Going on."))
+            yield from self._follow(words, job)
 
-    def warm_up(self, model: object, mode: object, size: object) -> Iterator[Run]:
+    def warm_up(
+        self, visit: gr.Request | None, model: object, mode: object, size: object
+    ) -> Iterator[Run]:
         """Compile one size of one mode, in view. None stands for the model's default."""
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             limits = limits_of(self._dispatcher, model)
             wanted = check_size(limits, size)
             job = self._dispatcher.warm_up(limits.model, check_mode(limits, mode), wanted)
-            yield _begun(job, f"Asked to compile {wanted}.")
-            yield from self._follow(job)
+            yield _begun(job, words("Asked to compile {size}.", size=wanted))
+            yield from self._follow(words, job)
 
-    def _follow(self, job: str) -> Iterator[Run]:
+    def _follow(self, words: Words, job: str) -> Iterator[Run]:
         """A job's updates as outputs, to its ending. Raises TpuUiError if it failed."""
         saved: list[ImageSaved] = []
         preview = b""
         warmed: view.Progress | None = None  # a warm-up's last words: what is ready, what it took
         for update in self._dispatcher.updates(job, PROGRESS_S):
-            now = view.progress(update)
+            now = view.progress(words, update)
             if isinstance(update, Warmed):
                 warmed = replace(now, running=False)
             elif isinstance(update, Finished):
@@ -177,16 +191,16 @@ class Handlers:
             run = NOTHING._replace(progress=view.progress_html(now))
             if isinstance(update, Stepped) and update.preview:
                 preview = update.preview
-                run = run._replace(preview=preview_html(preview, update.image))
+                run = run._replace(preview=preview_html(words, preview, update.image))
             if isinstance(update, ImageSaved):
-                run = run._replace(preview=preview_html(preview, update.image, done=True))
+                run = run._replace(preview=preview_html(words, preview, update.image, done=True))
                 preview = b""
                 saved.append(update)
                 infos = [one.info.to_dict() for one in saved]
                 run = run._replace(
                     kept=change(job, [name_of(update.path)]),
-                    pictures=_pictures(saved),
-                    result=view.result_html([one.info for one in saved]),
+                    pictures=_pictures(words, saved),
+                    result=view.result_html(words, [one.info for one in saved]),
                     made=infos,
                     past=infos[-1],
                 )
@@ -202,9 +216,9 @@ class Handlers:
         """The buttons after a job that ended in a way nobody foresaw."""
         return AT_REST
 
-    def cancel(self, job: str | None) -> Changed:
+    def cancel(self, visit: gr.Request | None, job: str | None) -> Changed:
         """Cancel the visitor's own job. Its ending arrives where the job is followed."""
-        with said_plainly(escape=True):
+        with said_plainly(words_of(visit), escape=True):
             if job:
                 self._dispatcher.cancel(job)
             return gr.update(interactive=False)
@@ -239,11 +253,14 @@ class Handlers:
         """A handler that fills the form with the picture's settings, in another mode."""
 
         def again(
-            info: dict[str, Any] | None, visited: Visited, *values: object
+            visit: gr.Request | None,
+            info: dict[str, Any] | None,
+            visited: Visited,
+            *values: object,
         ) -> tuple[Changed, ...]:
             """Ends with "go" if nothing is left to compile, so that Generate can follow at once."""
             other = None if info is None else {**info, "mode": mode.value}
-            filled_in = self.use_settings(other, visited, *values)
+            filled_in = self.use_settings(visit, other, visited, *values)
             return *filled_in, "go" if self._is_ready(other, mode) else ""
 
         return again
@@ -257,29 +274,36 @@ class Handlers:
 
     # Settings from a picture
 
-    def read_picture(self, path: str | None) -> tuple[Changed, ...]:
+    def read_picture(self, visit: gr.Request | None, path: str | None) -> tuple[Changed, ...]:
         """What made the dropped file: shown, and kept for `use_settings`."""
         off = gr.update(interactive=False)
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             if path is None:
                 return None, "", off
             try:
                 info = read_png(Path(path))
             except MetadataError as error:
-                return None, view.note_html(str(error), "failed"), off
-            return info, view.info_html(info), gr.update(interactive=True)
+                return None, view.note_html(words.sentence(str(error)), "failed"), off
+            return info, view.info_html(words, info), gr.update(interactive=True)
 
     def use_settings(
-        self, info: dict[str, Any] | None, visited: Visited, *values: object
+        self,
+        visit: gr.Request | None,
+        info: dict[str, Any] | None,
+        visited: Visited,
+        *values: object,
     ) -> tuple[Changed, ...]:
         """Fill the form with what made the picture, and say what is not to be had here."""
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             if info is None:
                 raise InvalidRequestError("Drop a picture first.")
-            request, lost = restored(self._dispatcher, info, visited.model)
+            request, lost = restored(words, self._dispatcher, info, visited.model)
             limits = limits_of(self._dispatcher, request.model)
             if lost:
-                gr.Warning(html.escape(f"Not restored: {', '.join(lost)}."), title="")
+                told = words("Not restored: {what}.", what=", ".join(lost))
+                gr.Warning(html.escape(told), title=words("Note"))
             if limits.model != visited.model:
                 visited = visited.go_to(limits.model, values)
             prompt, negative_prompt = request.written
@@ -292,23 +316,28 @@ class Handlers:
                 request.lora_weight,
                 list(request.styles),
             )
-            size = self._size_from_picture(limits, request.mode.value, str(request.size))
+            size = self._size_from_picture(words, limits, request.mode.value, str(request.size))
             form = (prompt, request.model, request.mode.value, size)
-            return visited, *form, *filled(limits, settings), False, request.seed
+            return visited, *form, *filled(words, limits, settings), False, request.seed
 
     def vary(
-        self, info: dict[str, Any] | None, visited: Visited, *values: object
+        self,
+        visit: gr.Request | None,
+        info: dict[str, Any] | None,
+        visited: Visited,
+        *values: object,
     ) -> tuple[Changed, ...]:
         """The same, but for the seed, which is drawn for each run."""
-        *others, _, _ = self.use_settings(info, visited, *values)
+        *others, _, _ = self.use_settings(visit, info, visited, *values)
         return *others, True, None
 
-    def _size_from_picture(self, limits: Limits, mode: str, size: str) -> Changed:
+    def _size_from_picture(self, words: Words, limits: Limits, mode: str, size: str) -> Changed:
         """The size, if it can be chosen now; else the picker is left alone and a line says so."""
-        picker = live(self._dispatcher, Chosen(limits.model, mode, size)).size
+        picker = live(words, self._dispatcher, Chosen(limits.model, mode, size)).size
         if picker.value == size:
             return gr.update(cards=picker.cards, value=size)
-        gr.Warning(f"{size} is not ready yet; the size is left as it was.", title="")
+        told = words("{size} is not ready yet; the size is left as it was.", size=size)
+        gr.Warning(told, title=words("Note"))
         return gr.skip()
 
 
@@ -324,15 +353,18 @@ def example_rows(dispatcher: Dispatcher, model: str) -> list[list[str]]:
 
 
 def _begun(job: str, text: str) -> Run:
-    words = view.progress_html(view.Progress(text))
-    sent = NOTHING._replace(job=job, kept=change(job), progress=words, preview="")
+    told = view.progress_html(view.Progress(text))
+    sent = NOTHING._replace(job=job, kept=change(job), progress=told, preview="")
     return sent._replace(**AT_WORK._asdict())
 
 
-def _pictures(saved: list[ImageSaved]) -> Changed:
+def _pictures(words: Words, saved: list[ImageSaved]) -> Changed:
     """The gallery's value, with the newest picture in view."""
-    seed = "Seed {}".format if len(saved) > 1 else (lambda _: None)  # one has it in the line below
-    captioned = [(handed_out(one.path), seed(one.info.seed)) for one in saved]
+    captioned: list[tuple[str, str | None]] = [
+        (handed_out(one.path), words("Seed {seed}", seed=one.info.seed)) for one in saved
+    ]
+    if len(saved) == 1:  # its seed stands in the line below
+        captioned = [(captioned[0][0], None)]
     return gr.update(value=captioned, selected_index=len(saved) - 1)
 
 

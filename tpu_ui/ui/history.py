@@ -25,6 +25,7 @@ from tpu_ui.ui import view
 from tpu_ui.ui.api import file_data, file_url
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
+from tpu_ui.ui.language import words_of
 
 Changed = Any
 
@@ -71,20 +72,23 @@ class History:
         """What another tab has changed, shown in this one."""
         return self._shelf(Kept.read(stored), [])
 
-    def show(self, stored: object, event: gr.SelectData) -> tuple[Changed, ...]:
+    def show(
+        self, visit: gr.Request | None, stored: object, event: gr.SelectData
+    ) -> tuple[Changed, ...]:
         """A kept picture in the place of the new ones, with what made it."""
-        with said_plainly(escape=True):
+        words = words_of(visit)
+        with said_plainly(words, escape=True):
             path = self._shown_as(Kept.read(stored), event.value)
             try:
                 info = read_png(path)
             except MetadataError as error:
                 raise InvalidRequestError(f"The picture cannot be read: {error}") from error
             picture = gr.update(value=[(handed_out(path), None)], selected_index=0)
-            return picture, view.past_html(info), [info], info
+            return picture, view.past_html(words, info), [info], info
 
-    def zipped(self, stored: object) -> str:
+    def zipped(self, visit: gr.Request | None, stored: object) -> str:
         """Where this server has all of them in one file, each as it was written."""
-        with said_plainly(escape=True):
+        with said_plainly(words_of(visit), escape=True):
             paths = [self._path(name) for name in Kept.read(stored).pictures]
             there = [path for path in paths if path.is_file()]
             if not there:

@@ -10,6 +10,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 from tpu_ui.dispatch.interface import Dispatcher
+from tpu_ui.ui import labels
 from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, Login
 from tpu_ui.ui.listening import JOB_LISTENERS
@@ -42,6 +43,8 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
     return {
         "theme": theme(),
         "css_paths": [_HERE / "style.css"],
+        "css": labels.style(),
+        "i18n": labels.i18n(),
         "head": f"<script>{script}</script>",
         "footer_links": ["api"],
         "max_threads": MAX_THREADS,

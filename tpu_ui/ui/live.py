@@ -11,6 +11,7 @@ from tpu_ui.dispatch.interface import Dispatcher, SizeStatus, Status
 from tpu_ui.request import Limits
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
 from tpu_ui.ui import picker, strip, view
+from tpu_ui.ui.words import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +54,37 @@ class Live:
     strategy: Picker
 
 
-def live(dispatcher: Dispatcher, chosen: Chosen) -> Live:
+def live(words: Words, dispatcher: Dispatcher, chosen: Chosen) -> Live:
     """The page's living parts at this moment. What cannot be chosen is replaced."""
     status = dispatcher.status()
     model = chosen.model if chosen.model in dispatcher.presets else status.model
     limits = dispatcher.limits(str(model))
     mode = _mode(status, limits, chosen.mode)
-    modes = [Mode(value) for _, value in view.mode_choices(limits)]
+    modes = [mode for mode in view.MODE_TITLES if mode in limits.modes]
     programs = {one: view.sizes_of(status, limits, one) for one in modes}
     sizes = programs[mode]
     size = view.chosen_size(view.open_sizes(status, sizes), chosen.size, limits.default_size)
-    note = view.size_note(status, sizes, size)
+    note = view.size_note(words, status, sizes, size)
     cold = tuple(
-        (f"{name} (failed)" if one.state is ProgramState.FAILED else str(name), str(name))
+        (_cold_title(words, name, one), str(name))
         for name, one in sizes.items()
         if one.state in (ProgramState.COLD, ProgramState.FAILED) and not one.unfit
     )
     cold_size = view.chosen_size([name for _, name in cold], chosen.cold_size, limits.default_size)
     title = dispatcher.presets[limits.model].title
     return Live(
-        now=strip.now_html(status),
-        strip=strip.strip_html(status, title, mode),
-        table=strip.table_html(status, programs),
-        mode=Picker(view.mode_choices(limits), mode.value, view.mode_note(limits, mode)),
-        size=Sizes(picker.cards_html(sizes, status.locked, note), size),
-        cold_size=Picker(cold, cold_size, _cold_note(sizes, cold_size)),
+        now=strip.now_html(words, status),
+        strip=strip.strip_html(words, status, title, mode),
+        table=strip.table_html(words, status, programs),
+        mode=Picker(
+            view.mode_choices(words, limits), mode.value, view.mode_note(words, limits, mode)
+        ),
+        size=Sizes(picker.cards_html(words, sizes, status.locked, note), size),
+        cold_size=Picker(cold, cold_size, _cold_note(words, sizes, cold_size)),
         strategy=Picker(
-            view.strategy_choices(status),
+            view.strategy_choices(words, status),
             view.chosen_strategy(status),
-            view.strategy_note(status),
+            view.strategy_note(words, status),
         ),
     )
 
@@ -93,7 +96,13 @@ def _mode(status: Status, limits: Limits, wanted: object) -> Mode:
     return limits.default_mode
 
 
-def _cold_note(sizes: Mapping[ImageSize, SizeStatus], cold_size: str | None) -> str:
+def _cold_title(words: Words, size: ImageSize, programs: SizeStatus) -> str:
+    failed = programs.state is ProgramState.FAILED
+    return words("{size} (failed)", size=size) if failed else str(size)
+
+
+def _cold_note(words: Words, sizes: Mapping[ImageSize, SizeStatus], cold_size: str | None) -> str:
     if cold_size is None:
-        return "Every size of this mode is ready or being compiled."
-    return f"{cold_size}: {strip.size_text(sizes[ImageSize.parse(cold_size)])}."
+        return words("Every size of this mode is ready or being compiled.")
+    text = strip.size_text(words, sizes[ImageSize.parse(cold_size)])
+    return words("{size}: {text}.", size=cold_size, text=text)

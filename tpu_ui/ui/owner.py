@@ -12,6 +12,8 @@ from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import report, view
 from tpu_ui.ui.door import Ownership
 from tpu_ui.ui.failures import said_plainly
+from tpu_ui.ui.language import words_of
+from tpu_ui.ui.words import ENGLISH
 
 Changed = Any
 
@@ -53,15 +55,15 @@ class Owner:
         logs = [self._dispatcher.log_lines(worker.index) for worker in known.workers]
         now = Seen(
             status.locked,
-            report.facts_html(status, known, self._dispatcher.tally()),
-            report.log_html(logs),
+            report.facts_html(words_of(request), status, known, self._dispatcher.tally()),
+            report.log_html(words_of(request), logs),
         )
         before = seen or (None, None, None)
         return now, *(gr.skip() if a == b else a for a, b in zip(now, before, strict=True))
 
     def set_locked(self, locked: object, request: gr.Request) -> None:
         """From now on for everybody, page and API."""
-        with said_plainly(escape=True):
+        with said_plainly(words_of(request), escape=True):
             self._check(request)
             if not isinstance(locked, bool):
                 raise InvalidRequestError(f"Locked is true or false, not {shown(locked)}.")
@@ -73,13 +75,13 @@ class Owner:
 
     def set_strategy(self, strategy: object, request: gr.Request) -> None:
         """How the loaded model runs from now on; it is loaded again."""
-        with said_plainly(escape=True):
+        with said_plainly(words_of(request), escape=True):
             self._check(request)
             status = self._dispatcher.status()
-            known = [value for _, value in view.strategy_choices(status)]
+            known = [value for _, value in view.strategy_choices(ENGLISH, status)]
             if strategy not in known:
                 raise InvalidRequestError(f"Strategy is {shown(strategy)}; choose from the list.")
-            auto = strategy == view.AUTOMATIC[1]
+            auto = strategy == view.AUTOMATIC
             self._dispatcher.set_strategy(status.model, None if auto else Strategy(str(strategy)))
 
     def chosen_strategy(self) -> str:

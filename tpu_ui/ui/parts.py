@@ -13,6 +13,8 @@ from tpu_ui.request import LORA_WEIGHT
 from tpu_ui.ui import counting, view
 from tpu_ui.ui.handlers import example_rows
 from tpu_ui.ui.history import KEPT_PICTURES
+from tpu_ui.ui.labels import label
+from tpu_ui.ui.words import ENGLISH
 
 Component = Any  # Gradio's components have no types of their own
 
@@ -107,7 +109,7 @@ def examples(dispatcher: Dispatcher) -> Component:
         components=[gr.Textbox(render=False)],
         samples=example_rows(dispatcher, dispatcher.status().model),
         type="values",
-        label="Examples",
+        label=label("Examples"),
         elem_id="examples",
         render=False,
     )
@@ -115,8 +117,8 @@ def examples(dispatcher: Dispatcher) -> Component:
 
 def ask(examples: Component) -> Ask:
     prompt = gr.Textbox(
-        label="Prompt",
-        placeholder="What the picture should show; {red|green} draws one of them",
+        label=label("Prompt"),
+        placeholder=label("What the picture should show; {red|green} draws one of them"),
         lines=3,
         max_lines=8,
         autofocus=True,
@@ -124,8 +126,10 @@ def ask(examples: Component) -> Ask:
     )
     tokens = gr.HTML(counting.NOTHING, elem_id="tokens", padding=False)
     with gr.Row(elem_id="buttons"):
-        generate = gr.Button("Generate", variant="primary", elem_id="generate", scale=3)
-        cancel = gr.Button("Cancel", interactive=False, elem_id="cancel", scale=1, min_width=90)
+        generate = gr.Button(label("Generate"), variant="primary", elem_id="generate", scale=3)
+        cancel = gr.Button(
+            label("Cancel"), interactive=False, elem_id="cancel", scale=1, min_width=90
+        )
     progress = gr.HTML(view.progress_html(None), elem_id="progress", padding=False)
     return Ask(prompt, tokens, generate, cancel, progress, examples)
 
@@ -134,7 +138,7 @@ def pictures() -> Pictures:
     # `format` is for arrays, which are never given to it: files are handed out as they are.
     with gr.Column(elem_id="stage"):
         pictures = gr.Gallery(
-            label="Pictures",
+            label=label("Pictures"),
             show_label=False,
             format="png",
             type="filepath",
@@ -147,21 +151,26 @@ def pictures() -> Pictures:
         )
         preview = gr.HTML("", elem_id="preview", padding=False)
     with gr.Row(elem_id="result-line"):
-        result = gr.HTML(view.result_html([]), elem_id="result-facts", padding=False)
+        result = gr.HTML(view.result_html(ENGLISH, []), elem_id="result-facts", padding=False)
         reuse = gr.Button(
-            "Reuse seed", size="sm", interactive=False, elem_id="reuse", scale=0, min_width=110
+            label("Reuse seed"),
+            size="sm",
+            interactive=False,
+            elem_id="reuse",
+            scale=0,
+            min_width=110,
         )
     with gr.Row(elem_id="again"):
         again = tuple(
             gr.Button(
-                f"Again in {title}",
+                label(view.AGAIN_TITLES[mode]),
                 size="sm",
                 visible=False,
                 elem_id=f"again-{mode.value}",
                 scale=0,
                 min_width=110,
             )
-            for mode, title in view.MODE_TITLES.items()
+            for mode in view.MODE_TITLES
         )
     go = gr.Textbox(visible=False)
     return Pictures(preview, pictures, result, reuse, again, go)
@@ -178,7 +187,7 @@ def sizes() -> Sizes:
             elem_id="size",
             padding=False,
         )
-        warm_up = gr.Button("Warm up", size="sm", elem_id="warm-up", scale=0, min_width=110)
+        warm_up = gr.Button(label("Warm up"), size="sm", elem_id="warm-up", scale=0, min_width=110)
     return Sizes(size, warm_up)
 
 
@@ -188,8 +197,8 @@ def settings(dispatcher: Dispatcher, sizes: Sizes) -> Settings:
     limits = dispatcher.limits(dispatcher.status().model)
     steps, guidance = limits.steps, limits.guidance
     return Settings(
-        model=gr.Dropdown(models, label="Model", value=limits.model, elem_id="model"),
-        mode=gr.Radio([], label="Mode", elem_id="mode"),
+        model=gr.Dropdown(models, label=label("Model"), value=limits.model, elem_id="model"),
+        mode=gr.Radio([], label=label("Mode"), elem_id="mode"),
         size=sizes.size,
         warm_up=sizes.warm_up,
         steps=gr.Slider(
@@ -197,7 +206,7 @@ def settings(dispatcher: Dispatcher, sizes: Sizes) -> Settings:
             view.slider_end(steps.minimum, steps.maximum),
             value=steps.default,
             step=1,
-            label="Steps",
+            label=label("Steps"),
             buttons=[],
             elem_id="steps",
         ),
@@ -206,27 +215,29 @@ def settings(dispatcher: Dispatcher, sizes: Sizes) -> Settings:
             view.slider_end(guidance.minimum, guidance.maximum),
             value=guidance.default,
             step=0.1,
-            label="Guidance scale",
+            label=label("Guidance scale"),
             buttons=[],
             elem_id="guidance",
         ),
         styles=gr.Dropdown(
             [(style.title, style.name) for style in limits.styles],
-            label="Styles",
-            info="Words that are laid over the prompt, one style after another.",
+            label=label("Styles"),
+            info=label("Words that are laid over the prompt, one style after another."),
             value=[],
             multiselect=True,
             visible=bool(limits.styles),
             elem_id="styles",
         ),
-        negative_prompt=gr.Textbox(label="Negative prompt", lines=2, elem_id="negative-prompt"),
+        negative_prompt=gr.Textbox(
+            label=label("Negative prompt"), lines=2, elem_id="negative-prompt"
+        ),
         **_seed_row(),
         count=gr.Slider(
             1,
             view.slider_end(1, limits.max_count),
             value=1,
             step=1,
-            label="Number of images",
+            label=label("Number of images"),
             buttons=[],
             elem_id="count",
         ),
@@ -238,15 +249,13 @@ def _lora_row() -> dict[str, Component]:
     """Shown for a model that has LoRA files."""
     with gr.Row(elem_id="lora-row"):
         return {
-            "lora": gr.Dropdown(
-                [view.NO_LORA], label="LoRA", value="", elem_id="lora", visible=False
-            ),
+            "lora": gr.Dropdown([""], label=label("LoRA"), value="", elem_id="lora", visible=False),
             "lora_weight": gr.Slider(
                 LORA_WEIGHT.minimum,
                 LORA_WEIGHT.maximum,
                 value=LORA_WEIGHT.default,
                 step=0.05,
-                label="LoRA weight",
+                label=label("LoRA weight"),
                 buttons=[],
                 elem_id="lora-weight",
                 visible=False,
@@ -258,17 +267,21 @@ def _seed_row() -> dict[str, Component]:
     with gr.Row(elem_id="seed-row"):
         return {
             "seed": gr.Number(
-                label="Seed",
+                label=label("Seed"),
                 precision=0,
                 value=None,
-                placeholder="drawn for each run",
+                placeholder=label("drawn for each run"),
                 interactive=False,
                 elem_id="seed",
                 scale=1,
                 min_width=120,
             ),
             "random_seed": gr.Checkbox(
-                label="Random seed", value=True, elem_id="random-seed", scale=1, min_width=120
+                label=label("Random seed"),
+                value=True,
+                elem_id="random-seed",
+                scale=1,
+                min_width=120,
             ),
         }
 
@@ -277,11 +290,11 @@ def warm_ups() -> WarmUps:
     table = gr.HTML(elem_id="program-table", padding=False)
     with gr.Row(elem_id="cold-row"):
         cold_size = gr.Dropdown(
-            [], label="Size to warm up", value=None, elem_id="cold-size", scale=1
+            [], label=label("Size to warm up"), value=None, elem_id="cold-size", scale=1
         )
-        warm_up = gr.Button("Warm up", elem_id="warm-up-cold", scale=0, min_width=110)
+        warm_up = gr.Button(label("Warm up"), elem_id="warm-up-cold", scale=0, min_width=110)
     strategy = gr.Dropdown(
-        [], label="Strategy of the loaded model", interactive=False, elem_id="strategy"
+        [], label=label("Strategy of the loaded model"), interactive=False, elem_id="strategy"
     )
     return WarmUps(table, cold_size, warm_up, strategy)
 
@@ -289,13 +302,13 @@ def warm_ups() -> WarmUps:
 def from_picture() -> FromPicture:
     # A File keeps the bytes; an Image would decode the picture and lose what it carries.
     file = gr.File(
-        label="PNG file of TPU UI or with A1111's settings",
+        label=label("PNG file of TPU UI or with A1111's settings"),
         file_types=[".png"],
         height=110,
         elem_id="png-file",
     )
     about = gr.HTML(elem_id="png-info", padding=False)
-    use = gr.Button("Use these settings", interactive=False, elem_id="use-settings")
+    use = gr.Button(label("Use these settings"), interactive=False, elem_id="use-settings")
     return FromPicture(file, about, use)
 
 
@@ -313,7 +326,7 @@ def kept() -> Component:
 
 def your_pictures(kept: Component) -> YourPictures:
     pictures = gr.Gallery(
-        label="Your pictures",
+        label=label("Your pictures"),
         show_label=False,
         columns=6,
         height="auto",
@@ -327,10 +340,10 @@ def your_pictures(kept: Component) -> YourPictures:
         use, vary, pack, forget = (
             gr.Button(text, size="sm", interactive=False, elem_id=name, min_width=100)
             for text, name in (
-                ("Use these settings", "kept-use"),
-                ("With another seed", "kept-vary"),
-                ("Download all (ZIP)", "kept-pack"),
-                ("Forget all", "kept-forget"),
+                (label("Use these settings"), "kept-use"),
+                (label("With another seed"), "kept-vary"),
+                (label("Download all (ZIP)"), "kept-pack"),
+                (label("Forget all"), "kept-forget"),
             )
         )
     file = gr.Textbox(visible=False)

@@ -6,10 +6,12 @@ before them are there to be looked at.
 
 import base64
 
+from tpu_ui.ui.words import Words
+
 NOTHING = ""
 
 
-def preview_html(jpeg: bytes, image: int, done: bool = False) -> str:
+def preview_html(words: Words, jpeg: bytes, image: int, done: bool = False) -> str:
     """A preview of image number `image` (from 1). `done`: it gives way to the picture itself."""
     if not jpeg:
         return NOTHING
@@ -18,5 +20,5 @@ def preview_html(jpeg: bytes, image: int, done: bool = False) -> str:
     # `sync`: the one before stays until this one can be painted.
     return (
         f'<div class="tpu-preview" data-place="{place}" data-done="{"yes" if done else "no"}">'
-        f'<img src="data:image/jpeg;base64,{data}" alt="Preview" decoding="sync"></div>'
+        f'<img src="data:image/jpeg;base64,{data}" alt="{words("Preview")}" decoding="sync"></div>'
     )

@@ -7,24 +7,40 @@ from importlib.metadata import version
 from tpu_ui import __version__
 from tpu_ui.dispatch.interface import Report, Status, Tally, WorkerReport
 from tpu_ui.protocol import Memory
-from tpu_ui.ui.view import counted, duration
+from tpu_ui.ui.strip import STATE_TITLES
+from tpu_ui.ui.words import Words
 
 GIB = 2**30
 
 
-def facts_html(status: Status, report: Report, tally: Tally) -> str:
+def facts_html(words: Words, status: Status, report: Report, tally: Tally) -> str:
     """The machine and what it has done, as rows."""
-    ended = f"{tally.finished} finished, {tally.failed} failed, {tally.cancelled} cancelled"
-    since = status.programs_compiled_since_ready
+    ended = words(
+        "{finished} finished, {failed} failed, {cancelled} cancelled",
+        finished=tally.finished,
+        failed=tally.failed,
+        cancelled=tally.cancelled,
+    )
+    compiled = words(
+        "{programs}, {since} of them after ready",
+        programs=words.counted(status.programs_compiled, "program"),
+        since=status.programs_compiled_since_ready,
+    )
+    device = words(
+        "{device}: {reason}",
+        device=status.device or words("not known yet"),
+        reason=words.sentence(status.device_reason),
+    )
+    versions = ", ".join(f"{name} {number}" for name, number in _versions(report.workers))
     rows = [
-        ("Device", f"{status.device or 'not known yet'}: {status.device_reason}"),
-        *(row for worker in report.workers for row in _worker(worker, len(report.workers))),
-        ("Up for", _whole_minutes(report.uptime_s)),
-        ("Queue", counted(status.queue_length, "job")),
-        ("Images made", str(tally.images)),
-        ("Jobs", ended),
-        ("Compiled", f"{status.programs_compiled} programs, {since} of them after ready"),
-        ("Versions", ", ".join(f"{name} {number}" for name, number in _versions(report.workers))),
+        (words("Device"), device),
+        *(row for worker in report.workers for row in _worker(words, worker, len(report.workers))),
+        (words("Up for"), _whole_minutes(words, report.uptime_s)),
+        (words("Queue"), words.counted(status.queue_length, "job")),
+        (words("Images made"), str(tally.images)),
+        (words("Jobs"), ended),
+        (words("Compiled"), compiled),
+        (words("Versions"), versions),
     ]
     cells = "".join(
         f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>"
@@ -33,32 +49,51 @@ def facts_html(status: Status, report: Report, tally: Tally) -> str:
     return f'<dl class="tpu-info">{cells}</dl>'
 
 
-def log_html(logs: Sequence[Sequence[str]]) -> str:
+def log_html(words: Words, logs: Sequence[Sequence[str]]) -> str:
     """The last lines of each worker's log."""
     parts = [
-        _log(f"Log of worker {index}" if len(logs) > 1 else "Log", lines)
+        _log(
+            words("Log of worker {number}", number=index) if len(logs) > 1 else words("Log"),
+            lines or [words("Nothing yet.")],
+        )
         for index, lines in enumerate(logs)
     ]
     return "".join(parts)
 
 
-def memory_text(memory: Memory) -> str:
+def memory_text(words: Words, memory: Memory) -> str:
     """ "5.0 of 16.0 GiB of the chip in use, 11.0 free"."""
-    used, free = memory.in_use_bytes / GIB, memory.free_bytes / GIB
+    used_gib, free_gib = memory.in_use_bytes / GIB, memory.free_bytes / GIB
+    used, free, total = (f"{one:.1f}" for one in (used_gib, free_gib, used_gib + free_gib))
     if memory.of_chip:
-        return f"{used:.1f} of {used + free:.1f} GiB of the chip in use, {free:.1f} free"
-    return f"{used:.1f} GiB of the host by the worker's process, {free:.1f} free (no chip tells)"
+        return words(
+            "{used} of {total} GiB of the chip in use, {free} free",
+            used=used,
+            total=total,
+            free=free,
+        )
+    return words(
+        "{used} GiB of the host by the worker's process, {free} free (no chip tells)",
+        used=used,
+        free=free,
+    )
 
 
-def _worker(worker: WorkerReport, count: int) -> list[tuple[str, str]]:
-    of = f" of worker {worker.index}" if count > 1 else ""
-    memory = "not known yet" if worker.memory is None else memory_text(worker.memory)
-    process = worker.state if worker.pid is None else f"{worker.state}, process {worker.pid}"
-    return [
-        (f"Chip{of}", worker.chip or "not known yet"),
-        (f"Memory{of}", memory),
-        (f"Worker {worker.index}" if count > 1 else "Worker", process),
-    ]
+def _worker(words: Words, worker: WorkerReport, count: int) -> list[tuple[str, str]]:
+    unknown, number = words("not known yet"), worker.index
+    memory = unknown if worker.memory is None else memory_text(words, worker.memory)
+    process = words(STATE_TITLES.get(worker.state, worker.state))
+    if worker.pid is not None:
+        process = words("{state}, process {number}", state=process, number=worker.pid)
+    if count == 1:
+        names = words("Chip"), words("Memory"), words("Worker")
+    else:
+        names = (
+            words("Chip of worker {number}", number=number),
+            words("Memory of worker {number}", number=number),
+            words("Worker {number}", number=number),
+        )
+    return list(zip(names, (worker.chip or unknown, memory, process), strict=True))
 
 
 def _versions(workers: Iterable[WorkerReport]) -> list[tuple[str, str]]:
@@ -68,13 +103,13 @@ def _versions(workers: Iterable[WorkerReport]) -> list[tuple[str, str]]:
     return sorted(known.items(), key=lambda one: (one[0] != "TPU UI", one[0]))
 
 
-def _whole_minutes(seconds: float) -> str:
+def _whole_minutes(words: Words, seconds: float) -> str:
     """Does not change every second."""
-    return "less than a minute" if seconds < 60 else duration(seconds // 60 * 60)
+    return words("less than a minute") if seconds < 60 else words.duration(seconds // 60 * 60)
 
 
 def _log(title: str, lines: Sequence[str]) -> str:
-    text = html.escape("\n".join(lines)) or "Nothing yet."
+    text = html.escape("\n".join(lines))
     return (
         f'<section class="tpu-log"><h4>{title}</h4>'
         f'<pre tabindex="0" aria-label="{title}">{text}</pre></section>'

@@ -6,6 +6,7 @@ from typing import Any
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.errors import InvalidRequestError
 from tpu_ui.request import GenerationRequest, Limits, validate
+from tpu_ui.ui.words import Words
 
 TITLES = {
     "negative_prompt": "negative prompt",
@@ -22,7 +23,7 @@ TELLS_NOTHING = ("Version", "Model hash", "VAE hash", "Lora hashes", "Hashes")
 
 
 def restored(
-    dispatcher: Dispatcher, info: Mapping[str, Any], model: str
+    words: Words, dispatcher: Dispatcher, info: Mapping[str, Any], model: str
 ) -> tuple[GenerationRequest, list[str]]:
     """The request that comes nearest to what made the picture, and what of that is not to be had.
 
@@ -33,23 +34,25 @@ def restored(
     if info.get("model") in dispatcher.presets:
         model = str(info["model"])
     elif info.get("model") is not None:
-        lost.append(f"model {_short(info['model'])}")
+        lost.append(words("{name} {value}", name=words("model"), value=_short(info["model"])))
     limits = dispatcher.limits(model)
     right: dict[str, Any] = {}
-    for name, title in TITLES.items():
+    for name in TITLES:
         value = info.get(name)
         try:
             validate(limits, prompt="any", **{name: value})
             right[name] = value
         except InvalidRequestError:
-            lost.append(f"{title} {_short(value)}")
+            lost.append(words("{name} {value}", name=words(TITLES[name]), value=_short(value)))
     axes = info.get("axes")  # of a comparison's grid, in which these differ from cell to cell
-    if isinstance(axes, Mapping):
-        lost += [f"{_short(name)} (the picture has several)" for name in axes]
+    for axis in axes if isinstance(axes, Mapping) else ():
+        name = words(TITLES[axis]) if axis in TITLES else _short(axis)
+        lost.append(words("{name} (the picture has several)", name=name))
     others = info.get("others")
     if isinstance(others, Mapping):
         if info.get("scheduler"):
-            lost.append(f"sampler {_short(info['scheduler'])}")
+            value = _short(info["scheduler"])
+            lost.append(words("{name} {value}", name=words("sampler"), value=value))
         lost += [_short(name) for name in others if name not in TELLS_NOTHING]
     request = validate(limits, prompt=info.get("prompt"), **right)
     if not info.get("styles"):
@@ -57,7 +60,7 @@ def restored(
     styled = _with_styles(limits, info, right)
     if styled is not None and (styled.prompt, styled.negative_prompt) == request.written:
         return styled, lost
-    return request, [*lost, "styles (their words are in the prompt)"]
+    return request, [*lost, words("styles (their words are in the prompt)")]
 
 
 def _with_styles(

@@ -10,7 +10,8 @@ from typing import Any
 
 from tpu_ui.dispatch.interface import SizeStatus, Status
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
-from tpu_ui.ui.view import MODE_TITLES, STRATEGY_TITLES, about, counted, duration, gone
+from tpu_ui.ui.view import MODE_TITLES, STRATEGY_TITLES
+from tpu_ui.ui.words import Words
 
 STATE_TITLES = {
     "loading": "Loading",
@@ -23,32 +24,37 @@ STATE_TITLES = {
 LOCKED = "Locked: nobody can start a compilation by asking for a picture."
 
 
-def now_html(status: Status) -> str:
+def now_html(words: Words, status: Status) -> str:
     """What is going on, in one line beside the title."""
-    state = STATE_TITLES.get(status.state, status.state)
-    detail = "" if status.detail == f"{state}." else status.detail
+    state = words(STATE_TITLES.get(status.state, status.state))
+    told = status.detail == f"{STATE_TITLES.get(status.state)}."
+    detail = "" if told else words.sentence(status.detail)
     return (
         f'<p class="tpu-now" data-state="{html.escape(status.state)}"><i></i>'
         f"<strong>{html.escape(state)}</strong><span>{html.escape(detail)}</span></p>"
     )
 
 
-def strip_html(status: Status, title: str, mode: Mode) -> str:
+def strip_html(words: Words, status: Status, title: str, mode: Mode) -> str:
     """Device, model and counts. `title` is the model's, `mode` the one that is chosen."""
     since = status.programs_compiled_since_ready
+    placement, locked = status.placement, words(LOCKED) if status.locked else ""
+    device = str(status.device) if status.device else words("not known yet")
+    runs, why = words(STRATEGY_TITLES[placement.strategy]), words.sentences(placement.reason)
+    needs = [(words("Memory"), words.sentence(placement.needs), words.sentence(status.plan))]
     facts = [
-        ("Device", str(status.device) if status.device else "not known yet", status.device_reason),
-        ("Chip", status.chip or "not known yet", ""),
-        ("Model", title, ""),
-        ("Mode", MODE_TITLES[mode], ""),
-        ("Strategy", STRATEGY_TITLES[status.placement.strategy], status.placement.reason),
-        *([("Memory", status.placement.needs, status.plan)] if status.placement.needs else []),
-        ("Sizes", "ready ones only" if status.locked else "any", LOCKED if status.locked else ""),
-        ("Queue", counted(status.queue_length, "job"), ""),
+        (words("Device"), device, words.sentence(status.device_reason)),
+        (words("Chip"), status.chip or words("not known yet"), ""),
+        (words("Model"), title, ""),
+        (words("Mode"), words(MODE_TITLES[mode]), ""),
+        (words("Strategy"), runs, why),
+        *(needs if placement.needs else []),
+        (words("Sizes"), words("ready ones only") if status.locked else words("any"), locked),
+        (words("Queue"), words.counted(status.queue_length, "job"), ""),
         (
-            "Compiled since ready",
-            counted(since, "program"),
-            "More than 0 is a bug." if since else "",
+            words("Compiled since ready"),
+            words.counted(since, "program"),
+            words("More than 0 is a bug.") if since else "",
         ),
     ]
     cells = "".join(
@@ -56,48 +62,58 @@ def strip_html(status: Status, title: str, mode: Mode) -> str:
         for name, value, hint in facts
     )
     return (
-        '<section class="tpu-strip" aria-label="Status">'
+        f'<section class="tpu-strip" aria-label="{words("Status")}">'
         f'<dl class="tpu-facts">{cells}</dl></section>'
     )
 
 
-def size_text(programs: SizeStatus) -> str:
+def size_text(words: Words, programs: SizeStatus) -> str:
     """The state of one size in a few words."""
     if programs.unfit:
-        return f"does not fit: {programs.unfit}"
+        return words("does not fit: {reason}", reason=words.sentence(programs.unfit))
     if programs.state is ProgramState.COLD and programs.stage:
-        return programs.stage
+        return words.sentence(programs.stage)
     match programs.state:
         case ProgramState.READY:
-            took = "" if programs.seconds is None else f", took {duration(programs.seconds)}"
-            return f"ready{took}"
+            if programs.seconds is None:
+                return words("ready")
+            return words("ready, took {time}", time=words.duration(programs.seconds))
         case ProgramState.COMPILING:
-            done = counted(programs.programs_compiled, "program")
-            return f"compiling: {done}, {gone(programs.seconds or 0, programs.expected_s)}"
+            done = words.counted(programs.programs_compiled, "program")
+            time = words.gone(programs.seconds or 0, programs.expected_s)
+            return words("compiling: {programs}, {time}", programs=done, time=time)
         case ProgramState.COLD:
-            return f"cold, {about(_expected_s(programs), programs.elsewhere)}"
+            time = words.about(_expected_s(programs), programs.elsewhere)
+            return words("cold, {time}", time=time)
         case ProgramState.FAILED:
-            return f"failed: {programs.reason or 'no reason given'}"
+            reason = words.sentence(programs.reason) or words("no reason given")
+            return words("failed: {reason}", reason=reason)
 
 
-def table_html(status: Status, programs: Mapping[Mode, Mapping[ImageSize, SizeStatus]]) -> str:
+def table_html(
+    words: Words, status: Status, programs: Mapping[Mode, Mapping[ImageSize, SizeStatus]]
+) -> str:
     """Every mode and size of the chosen model."""
     sizes = list(next(iter(programs.values()), {}))
     head = "".join(f'<th scope="col">{size}</th>' for size in sizes)
     rows = "".join(
-        f'<tr><th scope="row">{MODE_TITLES[mode]}</th>'
+        f'<tr><th scope="row">{words(MODE_TITLES[mode])}</th>'
         + "".join(
-            f'<td data-state="{one.state.value}">{html.escape(size_text(one))}</td>'
+            f'<td data-state="{one.state.value}">{html.escape(size_text(words, one))}</td>'
             for one in by_size.values()
         )
         + "</tr>"
         for mode, by_size in programs.items()
     )
-    total = counted(status.programs_compiled, "program")
+    total = words(
+        "{programs} compiled since the worker started; {workers}.",
+        programs=words.counted(status.programs_compiled, "program"),
+        workers=words.counted(status.workers, "worker"),
+    )
     return (
-        f'<div class="tpu-table"><table><thead><tr><th scope="col">Mode</th>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table><p>{total} compiled since the worker started; "
-        f"{counted(status.workers, 'worker')}.</p></div>"
+        '<div class="tpu-table"><table><thead><tr>'
+        f'<th scope="col">{words("Mode")}</th>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table><p>{total}</p></div>"
     )
 
 

@@ -24,11 +24,17 @@ from tpu_ui.protocol import (
 )
 from tpu_ui.request import Limits
 from tpu_ui.shapes import ImageSize, Mode, ProgramState, Strategy
+from tpu_ui.ui.words import Words
 
 MODE_TITLES = {
     Mode.COMPILED: "Compiled",
     Mode.FUSED: "Fused eager",
     Mode.EAGER: "Strict eager",
+}
+AGAIN_TITLES = {
+    Mode.COMPILED: "Again in Compiled",
+    Mode.FUSED: "Again in Fused eager",
+    Mode.EAGER: "Again in Strict eager",
 }
 MODE_NOTES = {
     Mode.COMPILED: "One program for the denoiser: slow to compile, fastest to run.",
@@ -48,8 +54,7 @@ STRATEGY_NOTES = {
     Strategy.OFFLOAD: "one part at a time",
     Strategy.SHARDED: "chips share the weights",
 }
-NO_LORA = ("None", "")
-AUTOMATIC = ("Automatic: what moves least and fits", "auto")
+AUTOMATIC, AUTOMATIC_TITLE = "auto", "Automatic: what moves least and fits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,94 +66,78 @@ class Progress:
     running: bool = True
 
 
-def duration(seconds: float) -> str:
-    """Seconds for people: "0.8 s", "34 s", "3 min 20 s", "2 h 5 min"."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    minutes, rest_s = divmod(whole, 60)
-    if minutes < 120:
-        return f"{minutes} min {rest_s} s" if rest_s else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-
-
-def whole(seconds: float) -> str:
-    """Seconds without a fraction, for what changes every second."""
-    return f"{round(seconds)} s" if seconds < 119 else duration(seconds)
-
-
-def about(expected_s: float | None, elsewhere: bool = False) -> str:
-    """An expected duration, whole seconds. `elsewhere`: it was measured on another machine."""
-    if expected_s is None:
-        return "time not known yet"
-    return f"about {whole(expected_s)}{' (measured on another machine)' if elsewhere else ''}"
-
-
-def gone(elapsed_s: float, expected_s: float | None) -> str:
-    """ "12 s of about 30 s", "12 s so far"."""
-    ending = "so far" if expected_s is None else f"of {about(expected_s)}"
-    return f"{whole(elapsed_s)} {ending}"
-
-
-def counted(number: int, noun: str) -> str:
-    """ "1 job", "2 jobs"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def progress(update: Update) -> Progress:
+def progress(words: Words, update: Update) -> Progress:
     """What an update of a job says to the person who waits for it."""
     match update:
         case Queued():
-            return Progress(_waiting(update))
+            return Progress(_waiting(words, update))
         case Loading():
-            return Progress(loading_message(update), _loaded(update))
+            return Progress(words.sentence(loading_message(update)), _loaded(update))
         case Warming():
-            return Progress(compiling(update), _part(update.elapsed_s, update.expected_s))
+            return Progress(compiling(words, update), _part(update.elapsed_s, update.expected_s))
         case Warmed(size=size, programs_compiled=programs, elapsed_s=elapsed_s):
-            text = f"{size} is ready: {counted(programs, 'program')} in {duration(elapsed_s)}."
+            text = words(
+                "{size} is ready: {programs} in {time}.",
+                size=size,
+                programs=words.counted(programs, "program"),
+                time=words.duration(elapsed_s),
+            )
             return Progress(text, 1.0)
         case Stepped():
-            return Progress(_step(update), update.step / update.steps)
+            return Progress(_step(words, update), update.step / update.steps)
         case ImageSaved() | ImageMade():
-            return Progress(f"Image {update.image} is done.", 1.0)
+            return Progress(words("Image {image} is done.", image=update.image), 1.0)
         case Finished():
-            return Progress("Done.", 1.0, running=False)
+            return Progress(words("Done."), 1.0, running=False)
         case Cancelled():
-            return Progress("Cancelled.", 0.0, running=False)
+            return Progress(words("Cancelled."), 0.0, running=False)
         case Failed(message=message):
-            return Progress(f"Failed: {message}", 0.0, running=False)
+            text = words("Failed: {reason}", reason=words.sentence(message))
+            return Progress(text, 0.0, running=False)
         case _:
             assert_never(update)
 
 
-def compiling(update: Warming) -> str:
+def compiling(words: Words, update: Warming) -> str:
     """ "Compiling 320x192: 41 programs, 12 s of about 30 s (step 1 of 2)"."""
-    return (
-        f"Compiling {update.size}: {counted(update.programs_compiled, 'program')}, "
-        f"{gone(update.elapsed_s, update.expected_s)}"
-        + (f" ({update.stage})" if update.stage else "")
-    )
+    told = {
+        "size": update.size,
+        "programs": words.counted(update.programs_compiled, "program"),
+        "time": words.gone(update.elapsed_s, update.expected_s),
+    }
+    if not update.stage:
+        return words("Compiling {size}: {programs}, {time}", **told)
+    stage = words.sentence(update.stage)
+    return words("Compiling {size}: {programs}, {time} ({stage})", stage=stage, **told)
 
 
-def _waiting(update: Queued) -> str:
+def _waiting(words: Words, update: Queued) -> str:
     """ "Waiting: 2 jobs are before yours, about 40 s." """
-    known = update.expected_s is not None and update.expected_s >= 1
-    ending = f", {about(update.expected_s)}." if known else "."
+    jobs = words.counted(update.position, "job")
     if update.position == 0:
-        return f"Waiting: yours is next{ending}"
-    verb = "is" if update.position == 1 else "are"
-    return f"Waiting: {counted(update.position, 'job')} {verb} before yours{ending}"
+        what = words("Waiting: yours is next")
+    elif update.position == 1:
+        what = words("Waiting: {jobs} is before yours", jobs=jobs)
+    else:
+        what = words("Waiting: {jobs} are before yours", jobs=jobs)
+    if update.expected_s is None or update.expected_s < 1:
+        return words("{what}.", what=what)
+    return words("{what}, {time}.", what=what, time=words.about(update.expected_s))
 
 
-def _step(update: Stepped) -> str:
-    image = f"Image {update.image} of {update.count}: " if update.count > 1 else ""
-    left = "" if update.left_s is None else f", {whole(update.left_s)} left"
-    if update.step == 0:
-        return f"{image}{'text' if image else 'Text'} is encoded{left}"
-    return f"{image}{'step' if image else 'Step'} {update.step} of {update.steps}{left}"
+def _step(words: Words, update: Stepped) -> str:
+    at = {"image": update.image, "count": update.count, "step": update.step, "steps": update.steps}
+    if update.count == 1 and update.step == 0:
+        step = words("Text is encoded")
+    elif update.count == 1:
+        step = words("Step {step} of {steps}", **at)
+    elif update.step == 0:
+        step = words("Image {image} of {count}: text is encoded", **at)
+    else:
+        step = words("Image {image} of {count}: step {step} of {steps}", **at)
+    if update.left_s is None:
+        return step
+    return words("{step}, {time} left", step=step, time=words.whole(update.left_s))
 
 
 def progress_html(now: Progress | None) -> str:
@@ -165,18 +154,22 @@ def progress_html(now: Progress | None) -> str:
     )
 
 
-def result_html(infos: list[ImageInfo]) -> str:
+def result_html(words: Words, infos: list[ImageInfo]) -> str:
     """The line under the pictures: seed, size, time, and what the caller should know."""
     if not infos:
         return '<div class="tpu-result"></div>'
     first, last = infos[0], infos[-1]
-    seeds = f"Seed {first.seed}" if len(infos) == 1 else f"Seeds {first.seed} to {last.seed}"
+    seeds = words("Seed {seed}", seed=first.seed)
+    if len(infos) > 1:
+        seeds = words("Seeds {first} to {last}", first=first.seed, last=last.seed)
     seconds = sum(i.timings_s.encode + i.timings_s.denoise + i.timings_s.decode for i in infos)
-    facts = [seeds, first.size, counted(first.steps, "step"), f"made in {duration(seconds)}"]
+    made = words("made in {time}", time=words.duration(seconds))
+    facts = [seeds, first.size, words.counted(first.steps, "step"), made]
     if compiled := sum(info.programs_compiled for info in infos):
-        facts.append(f"{counted(compiled, 'program')} compiled on the way")
+        programs = words.counted(compiled, "program")
+        facts.append(words("{programs} compiled on the way", programs=programs))
     notices = dict.fromkeys(notice for info in infos for notice in info.notices)
-    lines = "".join(f"<p>{html.escape(notice)}</p>" for notice in notices)
+    lines = "".join(f"<p>{html.escape(words.sentence(notice))}</p>" for notice in notices)
     spans = "".join(f"<span>{html.escape(fact)}</span>" for fact in facts)
     return (
         f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>'
@@ -184,10 +177,11 @@ def result_html(infos: list[ImageInfo]) -> str:
     )
 
 
-def past_html(info: Mapping[str, Any]) -> str:
+def past_html(words: Words, info: Mapping[str, Any]) -> str:
     """The line under a kept picture. `info` came out of a file: nothing in it is trusted."""
-    facts = [f"Seed {info.get('seed')}", info.get("size"), f"{info.get('steps')} steps"]
-    facts += [info.get("model"), info.get("mode")]
+    seed = words("Seed {seed}", seed=info.get("seed"))
+    facts = [seed, info.get("size"), words.counted(info.get("steps"), "step")]
+    facts += [info.get("model"), words.sentence(str(info.get("mode")))]
     spans = "".join(f"<span>{html.escape(str(fact)[:80])}</span>" for fact in facts if fact)
     prompt = html.escape(str(info.get("prompt", ""))[:4000])
     return (
@@ -196,38 +190,39 @@ def past_html(info: Mapping[str, Any]) -> str:
     )
 
 
-INFO_ROWS = (
-    ("prompt", "Prompt"),
-    ("negative_prompt", "Negative prompt"),
-    ("model", "Model"),
-    ("mode", "Mode"),
-    ("size", "Size"),
-    ("steps", "Steps"),
-    ("guidance", "Guidance scale"),
-    ("seed", "Seed"),
-    ("lora", "LoRA"),
-    ("styles", "Styles"),
-    ("scheduler", "Scheduler"),
-    ("dtype", "Number type"),
-    ("strategy", "Strategy"),
-    ("device", "Device"),
-    ("chip", "Chip"),
-    ("version", "TPU UI version"),
-)
+INFO_ROWS = {
+    "prompt": "Prompt",
+    "negative_prompt": "Negative prompt",
+    "model": "Model",
+    "mode": "Mode",
+    "size": "Size",
+    "steps": "Steps",
+    "guidance": "Guidance scale",
+    "seed": "Seed",
+    "lora": "LoRA",
+    "styles": "Styles",
+    "scheduler": "Scheduler",
+    "dtype": "Number type",
+    "strategy": "Strategy",
+    "device": "Device",
+    "chip": "Chip",
+    "version": "TPU UI version",
+}
 
 
-def info_html(info: Mapping[str, Any]) -> str:
+def info_html(words: Words, info: Mapping[str, Any]) -> str:
     """What made a picture, as rows. `info` came out of a file: nothing in it is trusted."""
     rows = "".join(
-        f"<div><dt>{title}</dt><dd>{html.escape(_as_text(info[key])[:4000])}</dd></div>"
-        for key, title in INFO_ROWS
+        f"<div><dt>{words(INFO_ROWS[key])}</dt><dd>{_value(words, key, info[key])}</dd></div>"
+        for key in INFO_ROWS
         if info.get(key) not in (None, "", [])
     )
     return f'<dl class="tpu-info">{rows}</dl>'
 
 
-def _as_text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _value(words: Words, key: str, value: object) -> str:
+    text = (", ".join(map(str, value)) if isinstance(value, list) else str(value))[:4000]
+    return html.escape(words.sentence(text) if key in ("mode", "strategy") else text)
 
 
 def note_html(text: str, kind: str = "note") -> str:
@@ -235,43 +230,65 @@ def note_html(text: str, kind: str = "note") -> str:
     return f'<p class="tpu-note" data-kind="{kind}">{html.escape(text)}</p>'
 
 
-def mode_choices(limits: Limits) -> tuple[tuple[str, str], ...]:
+def mode_choices(words: Words, limits: Limits) -> tuple[tuple[str, str], ...]:
     """The modes that run here, fastest first."""
-    return tuple((title, mode.value) for mode, title in MODE_TITLES.items() if mode in limits.modes)
+    return tuple(
+        (words(MODE_TITLES[mode]), mode.value) for mode in MODE_TITLES if mode in limits.modes
+    )
 
 
-def mode_note(limits: Limits, mode: Mode) -> str:
+def mode_note(words: Words, limits: Limits, mode: Mode) -> str:
     """What the mode does, and which modes cannot run here and why."""
     missing = [
-        f"{MODE_TITLES[absent]} is not available here: {reason}."
+        words(
+            "{mode} is not available here: {reason}.",
+            mode=words(MODE_TITLES[absent]),
+            reason=words.sentence(reason),
+        )
         for absent, reason in limits.unavailable_modes
     ]
-    return " ".join([MODE_NOTES[mode], *missing])
+    return " ".join([words(MODE_NOTES[mode]), *missing])
 
 
-def strategy_choices(status: Status) -> tuple[tuple[str, str], ...]:
+def strategy_choices(words: Words, status: Status) -> tuple[tuple[str, str], ...]:
     """The strategies of the loaded model that run on this machine."""
     able = [one for one, why_not in status.strategies.items() if why_not is None]
-    labels = [f"{STRATEGY_TITLES[one]}: {STRATEGY_NOTES[one]}" for one in able]
-    return (AUTOMATIC, *((label, one.value) for label, one in zip(labels, able, strict=True)))
+    labels = [
+        words(
+            "{strategy}: {note}",
+            strategy=words(STRATEGY_TITLES[one]),
+            note=words(STRATEGY_NOTES[one]),
+        )
+        for one in able
+    ]
+    return (
+        (words(AUTOMATIC_TITLE), AUTOMATIC),
+        *((label, one.value) for label, one in zip(labels, able, strict=True)),
+    )
 
 
 def chosen_strategy(status: Status) -> str:
     """The owner's choice, as a value of `strategy_choices`."""
-    return status.strategy.value if status.strategy else AUTOMATIC[1]
+    return status.strategy.value if status.strategy else AUTOMATIC
 
 
-def strategy_note(status: Status) -> str:
+def strategy_note(words: Words, status: Status) -> str:
     """What runs and why, which strategies cannot run here and why, and what a change takes."""
-    runs = STRATEGY_TITLES[status.placement.strategy]
-    reason = f": {status.placement.reason}" if status.placement.reason else ""
-    missing = [
-        f"{STRATEGY_TITLES[absent]} is not available: {why_not}."
+    runs, reason = words(STRATEGY_TITLES[status.placement.strategy]), status.placement.reason
+    said = [words("{what}.", what=runs)]
+    if reason:
+        said = [words("{strategy}: {reason}.", strategy=runs, reason=words.sentences(reason))]
+    said += [
+        words(
+            "{strategy} is not available: {reason}.",
+            strategy=words(STRATEGY_TITLES[absent]),
+            reason=words.sentence(why_not),
+        )
         for absent, why_not in status.strategies.items()
         if why_not is not None
     ]
-    change = "The owner can change it; the model is then loaded again."
-    return " ".join([f"{runs}{reason}.", *missing, change])
+    change = words("The owner can change it; the model is then loaded again.")
+    return " ".join([*said, change])
 
 
 def sizes_of(status: Status, limits: Limits, mode: Mode) -> dict[ImageSize, SizeStatus]:
@@ -302,24 +319,30 @@ def chosen_size(offered: list[str], wanted: object, default: ImageSize) -> str |
     return offered[0] if offered else None
 
 
-def size_note(status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str | None) -> str:
+def size_note(
+    words: Words, status: Status, sizes: Mapping[ImageSize, SizeStatus], size: str | None
+) -> str:
     """What choosing this size costs, said before Generate is pressed."""
     if size is None:
-        return "No size is ready in this mode yet."
+        return words("No size is ready in this mode yet.")
     programs = sizes[ImageSize.parse(size)]
     match programs.state:
         case ProgramState.READY:
             hidden = sum(other.state is not ProgramState.READY for other in sizes.values())
             if status.locked and hidden:
-                return f"{size} is ready. {counted(hidden, 'more size')} not ready yet."
-            return f"{size} is ready: nothing left to compile."
+                more = words.counted(hidden, "more size")
+                return words("{size} is ready. {more} not ready yet.", size=size, more=more)
+            return words("{size} is ready: nothing left to compile.", size=size)
         case ProgramState.COLD:
-            expected = about(programs.expected_s, programs.elsewhere)
-            return f"{size} is cold and has to be compiled first: {expected}."
+            expected = words.about(programs.expected_s, programs.elsewhere)
+            return words(
+                "{size} is cold and has to be compiled first: {time}.", size=size, time=expected
+            )
         case ProgramState.COMPILING:
-            return f"{size} is compiling now; a picture waits for it."
+            return words("{size} is compiling now; a picture waits for it.", size=size)
         case ProgramState.FAILED:
-            return f"{size} failed to compile: {programs.reason or 'no reason given'}"
+            reason = words.sentence(programs.reason) or words("no reason given")
+            return words("{size} failed to compile: {reason}", size=size, reason=reason)
         case _:
             assert_never(programs.state)
 
@@ -343,27 +366,29 @@ def slider_end(minimum: float, maximum: float) -> float:
     return maximum if minimum < maximum else minimum + 1
 
 
-def steps_note(limits: Limits) -> str:
+def steps_note(words: Words, limits: Limits) -> str:
     if limits.steps.minimum == limits.steps.maximum:
-        return f"This model always takes {counted(limits.steps.minimum, 'step')}."
-    return "More steps take longer and change the picture less and less."
+        steps = words.counted(limits.steps.minimum, "step")
+        return words("This model always takes {steps}.", steps=steps)
+    return words("More steps take longer and change the picture less and less.")
 
 
-def guidance_note(limits: Limits) -> str:
+def guidance_note(words: Words, limits: Limits) -> str:
     if limits.guidance.minimum == limits.guidance.maximum:
-        return "This model has no use for a guidance scale."
-    return "How closely the picture follows the prompt."
+        return words("This model has no use for a guidance scale.")
+    return words("How closely the picture follows the prompt.")
 
 
-def negative_prompt_note(limits: Limits) -> str:
+def negative_prompt_note(words: Words, limits: Limits) -> str:
     if not limits.takes_negative_prompt:
-        return "This model takes no negative prompt."
+        return words("This model takes no negative prompt.")
     if limits.guidance_off is not None:
-        return f"What to keep out. Works at a guidance scale above {limits.guidance_off:g}."
-    return "What to keep out."
+        scale = f"{limits.guidance_off:g}"
+        return words("What to keep out. Works at a guidance scale above {scale}.", scale=scale)
+    return words("What to keep out.")
 
 
-def count_note(limits: Limits) -> str:
+def count_note(words: Words, limits: Limits) -> str:
     if limits.max_count == 1:
-        return "This model makes one image at a time."
-    return "One after another, with seeds counting up."
+        return words("This model makes one image at a time.")
+    return words("One after another, with seeds counting up.")

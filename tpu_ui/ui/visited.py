@@ -12,6 +12,7 @@ import gradio as gr
 
 from tpu_ui.request import LORA_WEIGHT, Limits
 from tpu_ui.ui import view
+from tpu_ui.ui.words import Words
 
 
 class ModelSettings(NamedTuple):
@@ -41,12 +42,12 @@ class Visited:
         return Visited(model, {**self.settings, self.model: ModelSettings(*values)})
 
 
-def as_before(visited: Visited, limits: Limits) -> ModelSettings:
+def as_before(words: Words, visited: Visited, limits: Limits) -> ModelSettings:
     """Ranges of a model, and what the visitor set the last time; by default, what it proposes."""
     if (before := visited.settings.get(limits.model)) is not None:
-        return filled(limits, before)
+        return filled(words, limits, before)
     counts = [one.image_count for one in visited.settings.values()][-1:]
-    return filled(limits, proposed(limits, *(one for one in counts if isinstance(one, int))))
+    return filled(words, limits, proposed(limits, *(one for one in counts if isinstance(one, int))))
 
 
 def proposed(limits: Limits, image_count: int = 1) -> ModelSettings:
@@ -56,7 +57,7 @@ def proposed(limits: Limits, image_count: int = 1) -> ModelSettings:
     return ModelSettings("", *defaults, "", LORA_WEIGHT.default, [])
 
 
-def filled(limits: Limits, values: ModelSettings) -> ModelSettings:
+def filled(words: Words, limits: Limits, values: ModelSettings) -> ModelSettings:
     """Fields with a model's ranges and these values. What it has no use for is disabled, and says
     why."""
     steps, guidance, loras = limits.steps, limits.guidance, limits.loras
@@ -64,17 +65,21 @@ def filled(limits: Limits, values: ModelSettings) -> ModelSettings:
         negative_prompt=gr.update(
             value=values.negative_prompt,
             interactive=limits.takes_negative_prompt,
-            info=view.negative_prompt_note(limits),
+            info=view.negative_prompt_note(words, limits),
         ),
-        steps=_slider(steps.minimum, steps.maximum, values.steps, view.steps_note(limits)),
+        steps=_slider(steps.minimum, steps.maximum, values.steps, view.steps_note(words, limits)),
         guidance=_slider(
-            guidance.minimum, guidance.maximum, values.guidance, view.guidance_note(limits)
+            guidance.minimum, guidance.maximum, values.guidance, view.guidance_note(words, limits)
         ),
-        image_count=_slider(1, limits.max_count, values.image_count, view.count_note(limits)),
-        lora=gr.update(choices=[view.NO_LORA, *loras], value=values.lora, visible=bool(loras)),
+        image_count=_slider(
+            1, limits.max_count, values.image_count, view.count_note(words, limits)
+        ),
+        lora=gr.update(
+            choices=[(words("None"), ""), *loras], value=values.lora, visible=bool(loras)
+        ),
         lora_weight=gr.update(value=values.lora_weight, visible=bool(loras)),
         styles=gr.update(
-            choices=[(style.title, style.name) for style in limits.styles],
+            choices=[(words.sentence(style.title), style.name) for style in limits.styles],
             value=values.styles,
             visible=bool(limits.styles),
         ),
