@@ -43,11 +43,12 @@ class QueueFullError(TpuUiError):
     @classmethod
     def of(cls, waiting: int, wait_s: float | None) -> "QueueFullError":
         """The queue of everybody is full."""
-        how_long = ""
+        told = f"The queue is full: {waiting} jobs wait already. Try again later."
         if wait_s is not None:
-            minutes = wait_s / 60
-            how_long = f", for about {f'{minutes:.0f} min' if minutes >= 2 else f'{wait_s:.0f} s'}"
-        error = cls(f"The queue is full: {waiting} jobs wait already{how_long}. Try again later.")
+            how_long = f"{wait_s:.0f} s" if wait_s < 120 else f"{wait_s / 60:.0f} min"
+            told = f"The queue is full: {waiting} jobs wait already, for about {how_long}."
+            told += " Try again later."
+        error = cls(told)
         error.wait_s = wait_s
         return error
 

@@ -2,16 +2,22 @@
 
 import random
 from collections import Counter
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dispatch.driving import COMPILED, SQUARE
+from tests.dispatch.driving import COMPILED, SQUARE, WIDE, make_preset
+from tpu_ui.dispatch.costs import Cost
+from tpu_ui.dispatch.interface import Queued
 from tpu_ui.dispatch.jobs import Job, Target
+from tpu_ui.dispatch.state import WorkerState
 from tpu_ui.dispatch.turns import Turns
+from tpu_ui.presets import Preset
 from tpu_ui.request import GenerationRequest
 
 TARGET = Target("demo", COMPILED, SQUARE)
+COLD = Target("demo", COMPILED, WIDE)
 REQUEST = GenerationRequest("a hill", "", "demo", COMPILED, SQUARE, 2, 4.0, 7, 1)
 
 
@@ -123,3 +129,43 @@ def test_job_that_nobody_could_take_is_next_again() -> None:
     assert first in turns
     turns.drop(first)
     assert first not in turns
+
+
+def abandoned(visitor: str) -> Job:
+    """Somebody has listened, and has gone."""
+    job = Job(TARGET, REQUEST, visitor=visitor, kept=False)
+    job.record(Queued(job.id, 0))
+    listener = job.follow()
+    next(listener)
+    listener.close()  # type: ignore[attr-defined]
+    assert job.abandoned
+    return job
+
+
+def worker(preset: Preset, *, settled: bool, warmed: Target | None = None) -> WorkerState:
+    known = {} if warmed is None else {warmed: Cost(1.0, 1)}
+    return WorkerState(0, preset, loaded=True, settled=settled, warmed=known)
+
+
+def test_what_is_cold_is_foreseen_after_the_warm_ups_of_the_start(tmp_path: Path) -> None:
+    preset = make_preset(tmp_path)
+    turns = Turns()
+    start_up = Job(COLD, background=True)
+    cold, ready, asked = Job(COLD, REQUEST), job_of("a"), Job(TARGET)
+    for job in (cold, ready, asked):
+        turns.add(job)
+    turns.add_background([start_up])
+    states = [worker(preset, settled=False, warmed=TARGET)]
+    assert turns.foreseen(states) == [ready, asked, start_up, cold]
+    states.append(worker(preset, settled=True))
+    assert turns.foreseen(states) == [cold, ready, asked, start_up]
+
+
+def test_whose_caller_has_gone_is_not_foreseen_and_costs_the_visitor_no_turn() -> None:
+    turns = Turns()
+    left, own, other, last = abandoned("a"), job_of("a"), job_of("b"), job_of("b")
+    for job in (left, own, other, last):
+        turns.add(job)
+    assert turns.foreseen([]) == [own, other, last]
+    turns.drop(left)
+    assert served(turns) == ["a", "b", "b"]

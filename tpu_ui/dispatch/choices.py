@@ -52,7 +52,7 @@ class Choices:
         }
         locked = kept.get("locked")
         if not (locked is None or isinstance(locked, bool)):
-            raise TypeError(f"locked is {locked!r}")
+            raise ValueError(f"locked is {locked!r}")
         self.strategies, self.locked = strategies, locked
 
     def _keep(self) -> None:

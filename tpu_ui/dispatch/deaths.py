@@ -61,12 +61,11 @@ class Deaths:
     @property
     def told(self) -> str:
         """Why it is not there, and what follows."""
-        if self.down:
-            again = f"It is tried again every {_minutes(self.rest_s)}."
-            return f"{self._reason} That was {MAX_DEATHS} times in a row. {again}"
-        number = f"{self._in_a_row + 1} of {MAX_DEATHS}"
-        return f"{self._reason} Next try in {self.pause_s:g} s ({number})."
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds:g} s" if seconds < 60 else f"{seconds / 60:g} min"
+        reason, seconds = self._reason, self.rest_s
+        if not self.down:
+            number = self._in_a_row + 1
+            return f"{reason} Next try in {self.pause_s:g} s ({number} of {MAX_DEATHS})."
+        again = f"It is tried again every {seconds:g} s."
+        if seconds >= 60:
+            again = f"It is tried again every {seconds / 60:g} min."
+        return f"{reason} That was {MAX_DEATHS} times in a row. {again}"

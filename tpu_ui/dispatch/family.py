@@ -39,9 +39,15 @@ def effort_s(pid: int) -> float:
 
 
 def stopped(pid: int) -> str:
-    """Who of the family is stopped by a signal, in words; empty if nobody is."""
-    names = [_name(member.pid) for member in family(pid) if member.state == STOPPED]
-    return " and ".join(names)
+    """Who of the family is stopped by a signal, in words; empty if nobody is.
+
+    Of a group the ranks alone are named: what has started them is stopped together with them.
+    """
+    pids = [member.pid for member in family(pid) if member.state == STOPPED]
+    ranks = [rank for one in pids if (rank := _rank(one))]
+    if ranks:
+        return f"rank {', '.join(ranks)}"
+    return "the process" if pids else ""
 
 
 def _read(path: Path) -> Member | None:
@@ -63,11 +69,11 @@ def _moved_bytes(path: Path) -> int:
     return int(counts["rchar"]) + int(counts["wchar"])
 
 
-def _name(pid: int) -> str:
-    """ "rank 1" of a group, else "the process"."""
+def _rank(pid: int) -> str:
+    """Which one of a group; empty if it is of none."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
-        return "the process"
+        return ""
     ranks = [one.removeprefix(b"RANK=").decode() for one in variables if one.startswith(b"RANK=")]
-    return f"rank {ranks[0]}" if ranks else "the process"
+    return ranks[0] if ranks else ""

@@ -16,7 +16,6 @@ from tpu_ui.dispatch.costs import Costs
 from tpu_ui.dispatch.housekeeping import KEEPING, Housekeeper, Keeping
 from tpu_ui.dispatch.interface import CancelResult, Report, Status, Takes, Tally, Update
 from tpu_ui.dispatch.jobs import Target
-from tpu_ui.dispatch.logs import folder_of
 from tpu_ui.dispatch.options import WARM_CHOICES, Options
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.slot import Slot
@@ -106,7 +105,7 @@ class LocalDispatcher:
         self._began_s = time.monotonic()
         self._slots = [Slot(self._pool, state) for state in self._pool.states]
         self._housekeeper = Housekeeper(
-            keeping, outputs, folder_of(cache), self._pool.jobs, self._pool.closing
+            keeping, outputs, logs.folder_of(cache), self._pool.jobs, self._pool.closing
         )
         for thread in (*self._slots, self._housekeeper):
             thread.start()
@@ -128,9 +127,10 @@ class LocalDispatcher:
         check_mode(limits, request.mode)
         check_size(limits, request.size)
         job = self._pool.submit(request, visitor, kept)
-        what = f"{request.count} of {request.size} by {request.model} in {request.mode} mode"
+        what = (request.count, request.size, request.model, request.mode)
         prompt = f": {request.prompt!r}" if self._pool.options.log_prompts else ""
-        log.info("job %s of visitor %s: %s%s", job.id, _anonymous(visitor), what, prompt)
+        whose = (job.id, _anonymous(visitor))
+        log.info("job %s of visitor %s: %d of %s by %s, %s%s", *whose, *what, prompt)
         return job.id
 
     def warm_up(self, model: str, mode: Mode, size: ImageSize) -> str:

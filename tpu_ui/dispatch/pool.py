@@ -272,8 +272,9 @@ class Pool:
     def tell_places(self) -> None:
         """Tell each waiting job its place and how long it may wait, where that has changed."""
         with self.lock:
-            waiting = [job for job in self._queue if not job.working]
-            expected = self.waits.expected(self._queue, self.states) if waiting else {}
+            queue = self._queue.foreseen(self.states)
+            waiting = [job for job in queue if not job.working]
+            expected = self.waits.expected(queue, self.states) if waiting else {}
             for place, job in enumerate(waiting):
                 now = Queued(job.id, place, expected.get(job.id))
                 if worth_telling(job.told, now):
@@ -306,8 +307,9 @@ class Pool:
             raise QueueFullError(f"{own} of your jobs wait already; one visitor may have {limit}.")
         waiting = self._queue.requests()
         if waiting >= self.options.queue_limit:
-            expected = self.waits.expected(self._queue, self.states)
-            known = len(expected) == sum(1 for _ in self._queue)
+            queue = self._queue.foreseen(self.states)
+            expected = self.waits.expected(queue, self.states)
+            known = expected and len(expected) == len(queue)
             raise QueueFullError.of(waiting, max(expected.values()) if known else None)
 
     def _refuse_if_failed(self, target: Target) -> None:
@@ -331,19 +333,27 @@ class Pool:
         if self.closing.is_set():
             return None
         self._settle(state)
+        while (job := self._first_for(state)) is not None:
+            if job.request is None:
+                job.waiting.discard(state.index)
+                job.working.add(state.index)
+                if not job.waiting:
+                    self._queue.take(job)
+                return job
+            if not job.abandoned:
+                self._queue.take(job)
+                return job
+            self._queue.drop(job)  # the turn stays its visitor's, who may have others
+            job.record(Cancelled(job.id))
+        return None
+
+    def _first_for(self, state: WorkerState) -> Job | None:
         for job in self._queue:
             if job.request is None:
                 if state.index in job.waiting:
-                    job.waiting.discard(state.index)
-                    job.working.add(state.index)
-                    if not job.waiting:
-                        self._queue.take(job)
                     return job
             elif state.settled or job.target in state.warmed:
-                self._queue.take(job)
-                if not job.abandoned:
-                    return job
-                job.record(Cancelled(job.id))
+                return job
         return None
 
     def _settle(self, state: WorkerState) -> None:

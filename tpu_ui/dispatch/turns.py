@@ -5,13 +5,16 @@ fifty jobs of one visitor hold up another's single one by one job. A warm-up tha
 takes a turn like a visitor. Warm-ups that nobody asked for come last: a worker that has them to do
 first says so itself.
 
+What is foretold of a job goes by this order too.
+
 Not safe by itself for several threads: the pool's lock guards it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 
 from tpu_ui.dispatch.jobs import Job
+from tpu_ui.dispatch.state import WorkerState
 
 
 class Turns:
@@ -23,8 +26,7 @@ class Turns:
 
     def __iter__(self) -> Iterator[Job]:
         """All of them, the next one first. A snapshot: jobs may come and go meanwhile."""
-        rounds = chain.from_iterable(zip_longest(*self._ring.values()))
-        return iter([job for job in rounds if job is not None] + self._background)
+        return iter(_in_rounds(self._ring.values()) + self._background)
 
     def __contains__(self, job: Job) -> bool:
         return job in self._background or job in self._ring.get(_whose(job), ())
@@ -64,12 +66,34 @@ class Turns:
         self._ring.clear()
         self._background.clear()
 
+    def foreseen(self, states: Iterable[WorkerState]) -> list[Job]:
+        """Those that will begin, in that order, as far as can be known now.
+
+        Requests whose callers have gone will not. What is cold comes after the warm-ups of the
+        start, until one worker has done them.
+        """
+        known = list(states)
+        live = [[job for job in own if not job.abandoned] for own in self._ring.values()]
+
+        def rank(job: Job) -> int:
+            if job.request is None:
+                return int(job in self._background)
+            return 0 if any(one.settled or job.target in one.warmed for one in known) else 2
+
+        return sorted(_in_rounds(live) + self._background, key=rank)
+
     def requests(self) -> int:
         """How many requests wait. Those whose callers have gone will not run."""
         return sum(1 for job in self if job.request and not job.abandoned)
 
     def requests_of(self, visitor: str) -> int:
         return sum(1 for job in self._ring.get(visitor, ()) if not job.abandoned)
+
+
+def _in_rounds(queues: Iterable[list[Job]]) -> list[Job]:
+    """The first of each, the second of each, and so on."""
+    rounds = chain.from_iterable(zip_longest(*queues))
+    return [job for job in rounds if job is not None]
 
 
 def _whose(job: Job) -> str:

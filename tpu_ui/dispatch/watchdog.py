@@ -183,11 +183,14 @@ class Watch:
             limit_s = max(patience.step_s, patience.slowest * self.slowest_s)
             if still_s < limit_s:
                 return None
-            before = f"; the slowest before took {self.slowest_s:.1f} s" if self.slowest_s else ""
-            return f"a step took more than {limit_s:.0f} s{before}"
+            told = f"a step took more than {limit_s:.0f} s"
+            if self.slowest_s:
+                told += f"; the slowest before took {self.slowest_s:.1f} s"
+            return told
         if self._still.idle(patience.still_s, self._processes.effort_s):
-            what = "loaded" if isinstance(self.command, Load) else "compiled"
-            return f"it {what} nothing for {patience.still_s:g} s"
+            if isinstance(self.command, Load):
+                return f"it loaded nothing for {patience.still_s:g} s"
+            return f"it compiled nothing for {patience.still_s:g} s"
         if isinstance(self.command, Load):
             return None
         expected_s = self.command.expected_s if isinstance(self.command, WarmUp) else None
