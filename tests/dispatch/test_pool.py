@@ -12,7 +12,7 @@ from tpu_ui.dispatch.options import Options
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.state import is_ready, refusal, worker_survives
 from tpu_ui.errors import LoadError, ModeUnavailableError, TpuUiError, WorkerDiedError
-from tpu_ui.protocol import Failed, Finished, Started
+from tpu_ui.protocol import Cancelled, Failed, Finished, Started
 from tpu_ui.request import validate
 from tpu_ui.shapes import Device, Mode
 
@@ -20,7 +20,9 @@ TARGET = Target("demo", COMPILED, SQUARE)
 COST = Cost(1.0, 4)
 
 
-def make_pool(folder: Path, mode: Mode | None = None, warm: str = "default") -> Pool:
+def make_pool(
+    folder: Path, mode: Mode | None = None, warm: str = "default", queue_limit: int = 1
+) -> Pool:
     options = Options(
         presets={"demo": make_preset(folder)},
         model="demo",
@@ -32,7 +34,7 @@ def make_pool(folder: Path, mode: Mode | None = None, warm: str = "default") -> 
         outputs=folder,
         cache=folder,
         runtime=FAKE,
-        queue_limit=1,
+        queue_limit=queue_limit,
         first_pause_s=1.0,
     )
     return Pool(options, Costs(folder))
@@ -137,3 +139,22 @@ def test_refusal_is_of_the_kind_of_the_failure() -> None:
     assert isinstance(refusal(Failed("", "LoadError", "why")), LoadError)
     assert isinstance(refusal(Failed("", "RuntimeError", "why")), WorkerDiedError)
     assert str(refusal(Failed("", "RuntimeError", "why"))) == "why"
+
+
+def test_request_whose_caller_has_gone_ends_in_its_turn_and_the_next_of_its_visitor_has_it(
+    tmp_path: Path,
+) -> None:
+    pool = make_pool(tmp_path, warm="none", queue_limit=4)
+    state, _ = pool.states
+    pool.says(state, started())
+    pool.came_up(state)
+    state.warmed[Target("demo", Mode.COMPILED, SQUARE)] = COST
+    request = validate(pool.limits("demo"), prompt="a hill")
+    left, own = (pool.submit(request, "first", kept=False) for _ in range(2))
+    others = [pool.submit(request, "second") for _ in range(2)]
+    listener = left.follow()
+    next(listener)
+    listener.close()  # type: ignore[attr-defined]
+    assert left.ending is None
+    assert [pool.take(state) for _ in range(3)] == [own, *others]
+    assert isinstance(left.ending, Cancelled)

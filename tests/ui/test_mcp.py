@@ -6,19 +6,25 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import pytest
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.conftest import Serve, Served
+from tpu_ui.request import GenerationRequest
 
 TOOLS = {"generate", "warm_up", "status", "cancel", "read_metadata"}
 
 
-def with_session(served: Served, do: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+def with_session(
+    served: Served, do: Callable[[ClientSession], Awaitable[Any]], address: str = "127.0.0.1"
+) -> Any:
     async def connected() -> Any:
         url = f"{served.url}gradio_api/mcp/"
+        transport = httpx.AsyncHTTPTransport(local_address=address)
         async with (
-            streamable_http_client(url) as (read, write, _),
+            httpx.AsyncClient(transport=transport, timeout=30) as client,
+            streamable_http_client(url, http_client=client) as (read, write, _),
             ClientSession(read, write) as session,
         ):
             await session.initialize()
@@ -28,8 +34,8 @@ def with_session(served: Served, do: Callable[[ClientSession], Awaitable[Any]]) 
         return thread.submit(asyncio.run, connected()).result()
 
 
-def called(served: Served, tool: str, **inputs: object) -> Any:
-    return with_session(served, lambda session: session.call_tool(tool, inputs))
+def called(served: Served, tool: str, address: str = "127.0.0.1", **inputs: object) -> Any:
+    return with_session(served, lambda session: session.call_tool(tool, inputs), address)
 
 
 def test_every_endpoint_is_a_tool_and_every_input_is_described(server: Served) -> None:
@@ -55,6 +61,24 @@ def test_a_refusal_is_told_in_words_and_the_next_call_works(server: Served) -> N
     assert result.isError
     assert "has no size 1x1" in result.content[0].text
     assert not called(server, "status").isError
+
+
+def test_callers_at_different_places_are_different_visitors(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitors: list[str] = []
+    submit = server.dispatcher.submit
+
+    def noted(request: GenerationRequest, visitor: str = "", kept: bool = True) -> str:
+        visitors.append(visitor)
+        return submit(request, visitor, kept)
+
+    monkeypatch.setattr(server.dispatcher, "submit", noted)
+    for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):
+        assert not called(server, "generate", address, prompt="a tree", steps=1).isError
+    first, other, again = visitors
+    assert first == again != other
+    assert "127" not in first + other
 
 
 def test_a_login_is_asked_for(serve: Serve) -> None:

@@ -1,7 +1,6 @@
 """The queue, and who may take what from it. Shared by all workers' threads; starts no process."""
 
 import threading
-from collections.abc import Iterable
 
 from tpu_ui.dispatch.choices import Choices
 from tpu_ui.dispatch.costs import Costs
@@ -10,6 +9,7 @@ from tpu_ui.dispatch.jobs import WAIT_S, Job, JobBook, Target, worst
 from tpu_ui.dispatch.options import Options
 from tpu_ui.dispatch.overview import Overview
 from tpu_ui.dispatch.placements import Placements
+from tpu_ui.dispatch.startup import StartUp
 from tpu_ui.dispatch.state import (
     MAX_KILLS,
     WorkerState,
@@ -23,7 +23,7 @@ from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
-from tpu_ui.shapes import Device, ImageSize, Strategy
+from tpu_ui.shapes import Device, Strategy
 from tpu_ui.strategy import Placement
 from tpu_ui.tokens import Reader
 
@@ -43,13 +43,13 @@ class Pool:
         self._changed = threading.Condition(self.lock)
         self._queue = Turns()
         self._started: Started | None = None
-        self._warms_first = True
         self.readers: dict[str, tuple[Reader, ...]] = {}  # of the models that were loaded
         self._choices = Choices(options.cache)
         self._placements = Placements(options, self._choices)
         self._locked = self._choices.locked_or(options.locked, options.lock_is_fixed)
         preset = options.preset(options.model)
         self.states = [WorkerState(index, preset) for index in range(options.workers)]
+        self._start_up = StartUp(options, self._placements, self.states)
         self._overview = Overview(options, self._placements, costs, self.states, self._queue)
 
     # What the dispatcher's callers ask
@@ -214,7 +214,7 @@ class Pool:
         with self.lock:
             state.loaded = True
             state.phase, state.detail = "ready", "Ready."
-            fresh = [job for target in self._to_warm(state) if (job := self._plan(state, target))]
+            fresh = self._start_up.plan(state, self.device, self._queue)
             self._queue.add_background(fresh)
             for job in fresh:
                 self.jobs.add(job)
@@ -229,10 +229,7 @@ class Pool:
             if self.options.mode is not None:
                 check_mode(self.options.limits(self.options.model, self.device), self.options.mode)
             state.detail = f"Loading {state.preset.title}."
-            if self._warms_first:
-                self._warms_first = False
-                for one in self.states:
-                    one.wanted.update(dict.fromkeys(self._first_targets()))
+            self._start_up.begin(self.device)
 
     def fail(self, state: WorkerState, failed: Failed) -> None:
         """This worker is given up until somebody asks for a warm-up."""
@@ -372,39 +369,6 @@ class Pool:
             ending = worst(job.parts)
         job.record(ending)
         self._changed.notify_all()
-
-    def _first_targets(self) -> Iterable[Target]:
-        limits = self.limits(self.options.model)
-        sizes: tuple[ImageSize, ...] = ()
-        if self.options.warm == "default":
-            sizes = (limits.default_size,)
-        elif self.options.warm == "all":
-            sizes = limits.available_sizes
-        return [Target(self.options.model, limits.default_mode, size) for size in sizes]
-
-    def _to_warm(self, state: WorkerState) -> list[Target]:
-        known = [*self._first_targets(), *state.wanted]
-        return [
-            target
-            for target in dict.fromkeys(known)
-            if target in state.wanted
-            and target.model == state.preset.name
-            and target not in state.warmed
-        ]
-
-    def _plan(self, state: WorkerState, target: Target) -> Job | None:
-        """A warm-up of the start-up, unless there is one. On the first start it is everybody's."""
-        for job in self._queue:
-            if job.request is None and job.target == target and state.index in job.waiting:
-                job.background = True
-                return None
-        job = Job(target, background=True)
-        job.waiting = {
-            one.index
-            for one in self.states
-            if one is state or (not one.loaded and target in one.wanted and not one.failure)
-        }
-        return job
 
     def _announce(self) -> None:
         """Tell each waiting job its place, and every thread that the queue has changed."""

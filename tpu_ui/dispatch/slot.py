@@ -8,12 +8,11 @@ import time
 from dataclasses import replace
 from typing import assert_never
 
-from tpu_ui.dispatch import outputs
-from tpu_ui.dispatch.costs import Cost
 from tpu_ui.dispatch.deaths import Deaths
 from tpu_ui.dispatch.jobs import WAIT_S, Job, Target
 from tpu_ui.dispatch.pool import Pool
 from tpu_ui.dispatch.process import StartRefused, WorkerEnded, WorkerProcess, WorkerSpec
+from tpu_ui.dispatch.recorder import Recorder
 from tpu_ui.dispatch.state import WorkerState, worker_survives
 from tpu_ui.dispatch.watchdog import Watch, Watchdog
 from tpu_ui.errors import (
@@ -35,7 +34,6 @@ from tpu_ui.protocol import (
     Load,
     Loading,
     Memory,
-    Progress,
     Readers,
     Started,
     Stepped,
@@ -56,6 +54,7 @@ class Slot(threading.Thread):
         self._pool = pool
         self._state = state
         self._process: WorkerProcess | None = None
+        self._recorder = Recorder(pool, state)
         self._deaths = Deaths(pool.options.first_pause_s)
         self._watchdog = Watchdog(pool.options.patience)
         self._idle: Watch | None = None
@@ -140,7 +139,7 @@ class Slot(threading.Thread):
             while (event := process.receive(0)) is not None:
                 self._idle.heard(event, time.monotonic())
                 if isinstance(event, Counted | Memory):
-                    self._count(event)
+                    self._recorder.count(event)
             self._end_if_hung(process, self._idle)
         except WorkerEnded as ended:
             return ended.how
@@ -354,53 +353,20 @@ class Slot(threading.Thread):
                 case None | Started():
                     continue
                 case Counted() | Memory():
-                    self._count(event)
+                    self._recorder.count(event)
                 case Readers():
                     self._pool.readers[self._state.preset.name] = event.readers
                 case ImageMade():
-                    if spoiled is None and (spoiled := self._save(job, event, queue_s)):
+                    if spoiled is None and (spoiled := self._recorder.save(job, event, queue_s)):
                         process.send(Cancel(job.id))
                 case Loading() | Warming() | Warmed() | Stepped():
-                    self._notice(job, event)
-                    job.record(event)
+                    self._recorder.notice(job, event)
                 case Finished() | Failed() | Cancelled():
                     self._watchdog.learn(watch)
                     return spoiled or event
                 case _:
                     assert_never(event)
         return Cancelled(job.id)
-
-    def _save(self, job: Job, made: ImageMade, queue_s: float) -> Failed | None:
-        assert job.request is not None
-        folder = self._pool.options.outputs
-        saved = outputs.save_or_say(made, job.request.size, queue_s, folder)
-        if isinstance(saved, Failed):
-            return saved
-        job.record(saved)
-        with self._pool.lock:
-            self._pool.waits.made(job, saved.info)
-        return None
-
-    def _count(self, counted: Counted | Memory) -> None:
-        with self._pool.lock:
-            if isinstance(counted, Memory):
-                self._state.memory = counted
-                return
-            grown = self._state.count(counted)
-        if grown > 0:
-            log.warning("worker %d compiled %d program(s) after ready", self._state.index, grown)
-
-    def _notice(self, job: Job, event: Progress) -> None:
-        with self._pool.lock:
-            self._state.notice(job.target, event)
-            if isinstance(event, Stepped):
-                self._pool.waits.stepped(self._state, event)
-            if isinstance(event, Stepped | Warming):
-                self._pool.tell_places()
-            on = self._state.runs_on
-        if isinstance(event, Warmed) and on is not None:
-            cost = Cost(event.elapsed_s, event.programs_compiled)
-            self._pool.costs.remember(job.target, on, cost)
 
     def _says(self, detail: str) -> None:
         with self._pool.lock:

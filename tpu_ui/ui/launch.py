@@ -15,6 +15,7 @@ from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, Login
 from tpu_ui.ui.listening import JOB_LISTENERS
 from tpu_ui.ui.routes import routes
+from tpu_ui.ui.visitor import Marking
 
 # A listener occupies a thread while it waits. Status, cancel and file handlers need some too.
 MAX_THREADS = JOB_LISTENERS + 40
@@ -56,7 +57,7 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
         "auth": login,
         "app_kwargs": {
             "routes": routes(dispatcher, Door(login)),
-            "middleware": [Middleware(Delivery)],
+            "middleware": [Middleware(Delivery), Middleware(Marking)],
         },
     }
 
