@@ -22,8 +22,7 @@ DECODER = [
         ("Conv2d", 1),
         ("ResnetBlock2D", 1),
         ("Attention", 1),
-        ("ResnetBlock2D", 1),  # what attention gives lies otherwise in memory
-        ("ResnetBlock2D", 2),
+        ("ResnetBlock2D", 3),  # two of them are traced again: their input lies otherwise in memory
         ("Upsample2D", 1),
         ("ResnetBlock2D", 1),
         ("ResnetBlock2D", 1),

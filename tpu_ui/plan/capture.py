@@ -144,8 +144,9 @@ class Capture:
         code, devices = self._compiler.taken[place], 1
         if place in self._compiler.sums:
             part, devices = "sum", self._devices
+        # Its options do not tell a program apart: a map among them is written in any order.
         program = self._known.setdefault(
-            (component, part, code), Program(component, part, copies, devices, *code)
+            (component, part, code[0]), Program(component, part, copies, devices, *code)
         )
         self._image.runs[program] = self._image.runs.get(program, 0) + 1
 
