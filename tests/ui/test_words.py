@@ -115,6 +115,25 @@ def test_every_sentence_of_the_layers_below_has_an_entry_and_every_entry_is_made
             ("Demo", "9", "1", "2", "5"),
         ),
         (
+            "The worker process hung (a step took more than 120 s; the slowest before took 1.5 s)"
+            " and was ended in the middle of this job. A new one is starting; try again.",
+            ("120", "1.5"),
+        ),
+        (
+            "The worker process hung (the process was stopped by a signal) and was ended while it"
+            " had no job. That was 5 times in a row. It is tried again every 5 min.",
+            ("5",),
+        ),
+        (
+            "The worker process lost its rank 1, which was killed by signal 9, in the middle of"
+            " this job.",
+            ("1", "9"),
+        ),
+        (
+            "The queue is full: 100 jobs wait already, for about 12 min. Try again later.",
+            ("100", "12"),
+        ),
+        (
             "Model demo cannot be loaded: vae/a.safetensors is cut short or damaged (Error. Why)."
             " Check that ./demo beside the preset is complete.",
             ("demo", "vae/a.safetensors", "Error. Why", "./demo"),
