@@ -23,7 +23,8 @@ def main(file: Path, side: int) -> None:
 
     one, other = (tpu_torch_compile.placeholder([side, side], torch.float32, False) for _ in "ab")
     gathering = execution_mode.EagerMode._INTERNAL_COMPILE_FX_GRAPH
-    with Compiler(plugin).taking() as taken, execution_mode.set_eager_mode(gathering):
+    compiler = Compiler(plugin)
+    with compiler.taking(), execution_mode.set_eager_mode(gathering):
         tpu_torch_compile.traverse_and_compile(
             result_tensors=[one @ other],
             argument_tensors=[one, other],
@@ -33,7 +34,7 @@ def main(file: Path, side: int) -> None:
             donated_inputs=[],
             module_name=None,
         )
-    (program,) = taken
+    (program,) = compiler.taken
     file.write_bytes(pickle.dumps(program))
 
 

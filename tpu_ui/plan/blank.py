@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import diffusers
+import tokenizers
 import torch
 import transformers
 from torch.distributed.device_mesh import DeviceMesh
@@ -123,6 +124,10 @@ class Tokenizer:
     def __init__(self, model_max_length: int) -> None:
         self.model_max_length = model_max_length
         self.pad_token_id = 0
+        # Any text is one token to it: no word is ever told to be cut off.
+        self.backend_tokenizer = tokenizers.Tokenizer(
+            tokenizers.models.WordLevel({"": 0}, unk_token="")
+        )
 
     def __call__(
         self,
