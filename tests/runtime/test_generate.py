@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tpu_ui.errors import BrokenImageError
+from tpu_ui.runtime.device import open_device
 from tpu_ui.runtime.generate import Encoded, StepDone, make_image
 from tpu_ui.runtime.pace import MOST_STEPS, Pace
 from tpu_ui.shapes import ImageSize
@@ -39,17 +40,17 @@ class Pipeline:
         return SimpleNamespace(images=[self.picture])
 
 
-def run(pipeline: Pipeline, steps: int = 3, interval_s: float = 0.0) -> Any:
+def run(pipeline: Pipeline, steps: int = 3, interval_s: float = 0.0, preview: Any = None) -> Any:
     arguments = {"prompt": "a hill", "num_inference_steps": steps}
     return make_image(
         pipeline,
         arguments,
         SIZE,
         1,
-        synchronize=lambda: None,
+        device=open_device("cpu"),
         encoded=lambda encode, *args, **kwargs: encode(*args, **kwargs),
         pace=Pace(interval_s),
-        send=lambda latents: None,
+        preview=preview,
     )
 
 
@@ -74,6 +75,21 @@ def test_moments_come_in_order_and_the_picture_last() -> None:
 def test_quick_steps_are_told_of_in_groups_and_the_last_always() -> None:
     moments, _ = drain(run(Pipeline(np.zeros((2, 4, 3), np.float32)), 20, interval_s=1000.0))
     assert moments == [Encoded(), StepDone(1), StepDone(1 + MOST_STEPS), StepDone(20)]
+
+
+def test_what_is_shown_of_a_step_is_that_steps() -> None:
+    shown = []
+
+    class Counting(Pipeline):
+        latent = property(lambda self: float(self.steps_run), lambda self, _: None)  # type: ignore[assignment]
+
+    def after(step: int, latents: torch.Tensor) -> bytes:
+        shown.append((step, latents.item()))
+        return b""
+
+    pipeline = Counting(np.zeros((2, 4, 3), np.float32))
+    drain(run(pipeline, 20, interval_s=1000.0, preview=SimpleNamespace(after=after)))
+    assert shown == [(1, 1.0), (17, 17.0), (20, 20.0)]
 
 
 def test_closing_stops_before_the_next_step_and_leaves_the_pipeline_as_it_was() -> None:

@@ -55,6 +55,13 @@ class OpenDevice:
 
             sync.synchronize(tensor, wait=False)
 
+    def wait_for(self, tensor: "torch.Tensor") -> None:
+        """Wait until `tensor` has been made, and not for what was sent after it."""
+        if self.device is not Device.CPU:
+            from torch_tpu._internal import sync  # noqa: PLC0415 - torch_tpu 0.2.0; private
+
+            sync.synchronize(tensor, wait=True)
+
     def synchronize(self) -> None:
         """Wait until everything that was sent to the device has run."""
         import torch  # noqa: PLC0415

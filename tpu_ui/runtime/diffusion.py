@@ -248,11 +248,10 @@ class DiffusionRuntime:
                 _arguments(loaded.preset, request),
                 request.size,
                 seed,
-                self._device.synchronize,
+                self._device,
                 functools.partial(loaded.encode, request.mode),
                 # Ranks go on event by event, and must agree on each.
                 Pace() if self._ranks is None else Pace(interval_s=0.0),
-                self._device.send,
                 self._preview(request.size),
             )
             pixels = yield from self._watched(moments, clock, job, request, image)

@@ -14,6 +14,7 @@ import torch
 from greenlet import getcurrent, greenlet
 
 from tpu_ui.errors import BrokenImageError, JobCancelledError
+from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.pace import Pace
 from tpu_ui.runtime.preview import Preview
 from tpu_ui.shapes import ImageSize
@@ -44,40 +45,44 @@ def make_image(
     arguments: dict[str, Any],
     size: ImageSize,
     seed: int,
-    synchronize: Callable[[], None],
+    device: OpenDevice,
     encoded: Callable[..., Any],
     pace: Pace,
-    send: Callable[[torch.Tensor], None],
     preview: Preview | None = None,
 ) -> Generator[Moment, None, Picture]:
     """Run the pipeline once for one image; returns its pixels.
 
-    `arguments` are the pipeline's own, without size, seed and callbacks. `synchronize` waits for
-    the device; `pace` says after which steps, and `preview` shows the picture then. `send` has a
-    tensor made without waiting for it, so that each step is programs of its own.
+    `arguments` are the pipeline's own, without size, seed and callbacks. `pace` says which steps
+    to wait for, and `preview` shows the picture then.
     `encoded(encode, ...)` gives what `encode(...)` gives, or gave before. Raises BrokenImageError
     if the latents or the picture are not numbers.
     """
 
     def run(tell: Callable[[Moment], None]) -> Picture:
         encode = pipeline.encode_prompt
+        before = torch.empty(0)  # latents of the step before
 
         def encode_and_tell(*args: Any, **kwargs: Any) -> Any:
             embeddings = encoded(encode, *args, **kwargs)
-            synchronize()  # else the time of the text encoders would count as the first step's
+            device.synchronize()  # else the text encoders would count as the first step
             pace.start()
             tell(Encoded())
             return embeddings
 
         def step_and_tell(_: Any, index: int, timestep: Any, values: dict[str, Any]) -> Any:
+            nonlocal before
             step, last = index + 1, arguments["num_inference_steps"]
-            send(values["latents"])  # else a step that is not waited for runs into the next
-            if pace.is_due(step) or step == last:
-                synchronize()  # operations run ahead: without it a cancel would come steps too late
-                pace.waited(step)
-                tell(StepDone(step, preview.after(step, values["latents"]) if preview else b""))
+            latents = values["latents"]
+            device.send(latents)  # else a step that is not waited for runs into the next
+            due = last if step == last else pace.due(step)
+            if due is not None:
+                reached = latents if due == step else before
+                device.wait_for(reached)
+                pace.waited(due)
+                tell(StepDone(due, preview.after(due, reached) if preview else b""))
+            before = latents
             if step == last:
-                _check_latents(values["latents"])
+                _check_latents(latents)
             return values
 
         pipeline.encode_prompt = encode_and_tell
