@@ -122,9 +122,9 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDis
 def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
     """Open the port at once, say where, and serve the page; blocks until interrupted."""
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
-    from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
+    from tpu_ui.ui.launch import launch_arguments, queued  # noqa: PLC0415
 
-    page = build(dispatcher, chosen.auth).queue(**queue_arguments())
+    page = queued(build(dispatcher, chosen.auth))
     _, local_url, share_url = page.launch(
         quiet=True,
         prevent_thread_lock=True,

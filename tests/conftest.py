@@ -20,7 +20,7 @@ from tpu_ui.dispatch.interface import Status
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset, load_all
 from tpu_ui.ui.blocks import build
-from tpu_ui.ui.launch import launch_arguments, queue_arguments
+from tpu_ui.ui.launch import launch_arguments, queued
 
 # The tests' own process uses torch on the CPU only. Workers look after themselves.
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -107,7 +107,7 @@ async def _launch(
 ) -> tuple[gr.Blocks, str]:
     """In a running loop, because without one Gradio makes a loop for each lock and closes none;
     and in a thread of its own, because Playwright's loop may run in this one."""
-    app = build(dispatcher, login).queue(**queue_arguments())
+    app = queued(build(dispatcher, login))
     _, url, _ = app.launch(
         server_name="127.0.0.1",
         server_port=free_port(),

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.conftest import FAKE_RUNTIME, presets_with
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.ui.blocks import build
-from tpu_ui.ui.launch import launch_arguments, queue_arguments
+from tpu_ui.ui.launch import launch_arguments, queued
 
 
 def main(folder: Path, port: int) -> None:
@@ -25,7 +25,7 @@ def main(folder: Path, port: int) -> None:
         visitor_limit=50,
         queue_limit=40,  # fewer than come at once
     )
-    page = build(dispatcher).queue(**queue_arguments())
+    page = queued(build(dispatcher))
     page.launch(
         server_name="127.0.0.1",
         server_port=port,

@@ -2,8 +2,8 @@
 
 The host runs ahead of the device. Waiting for it after each step keeps it idle for a moment each
 time, which quick steps feel; never waiting would let a cancel, and the word of how far the picture
-is, come steps too late. So quick steps are waited for a few times a second, and for all but the last
-of them, which keeps the device at work meanwhile.
+is, come steps too late. So quick steps are waited for a few times a second, and for all but the
+last of them, which keeps the device at work meanwhile.
 """
 
 import time

@@ -46,7 +46,7 @@ class Session:
 
 
 def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
-    """The app. Serve it with `launch.queue_arguments` and `launch.launch_arguments`.
+    """The app. Serve it with `launch.queued` and `launch.launch_arguments`.
 
     `login` is the owner's, and the one that is asked for at the door.
     """
