@@ -23,7 +23,7 @@ ARGUMENTS = [
 TIMEOUT_MS = 20_000
 # What a page keeps in the browser is for its own reloads, not for the next test's page.
 NEW_VISITOR = """
-  if (!sessionStorage.getItem("here")) localStorage.removeItem("tpu-ui");
+  if (!sessionStorage.getItem("here")) localStorage.clear();
   sessionStorage.setItem("here", "yes");
 """
 GRADIOS_OWN = ("Method not implemented.",)  # logged by its client at every upload

@@ -1,12 +1,13 @@
 """Pictures that a browser finds again."""
 
+import re
 import zipfile
 from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import Complaints, Open
-from tests.browser.test_page import PICTURE, ask, at_rest, download
+from tests.browser.test_page import PICTURE, ask, at_rest, download, last_long
 from tests.conftest import Served
 from tpu_ui.metadata import read_png
 from tpu_ui.ui.history import Kept
@@ -69,6 +70,7 @@ def test_all_are_downloaded_in_one_file_as_they_were_written(
     expect(page.locator(THUMBNAILS)).to_have_count(2)
     with page.expect_download() as started:
         page.locator("#kept-pack").click()
+    assert re.fullmatch(r"tpu-ui-\d{4}-\d\d-\d\d\.zip", started.value.suggested_filename)
     started.value.save_as(tmp_path / "all.zip")
     written = {path.name: path.read_bytes() for path in server.outputs.rglob("*.png")}
     with zipfile.ZipFile(tmp_path / "all.zip") as archive:
@@ -88,15 +90,17 @@ def test_a_job_goes_on_in_view_after_a_reload(
     open_page: Open, server: Served, complaints: Complaints
 ) -> None:
     page = open_page(server)
+    last_long(page)
     ask(page, "fake:slow")
-    expect(page.locator("#progress")).to_contain_text("Step")
+    expect(page.locator("#progress")).to_contain_text("step")
     reload(page, complaints)
-    expect(page.locator("#progress")).to_contain_text("Step")
+    expect(page.locator("#progress")).to_contain_text("step")
     expect(page.locator("#cancel")).to_be_enabled()
     expect(page.locator(PICTURE)).to_be_visible()
-    at_rest(page)
     open_history(page)
-    expect(page.locator(THUMBNAILS)).to_have_count(1)
+    expect(page.locator(THUMBNAILS).first).to_be_visible()
+    page.locator("#cancel").click()
+    at_rest(page)
 
 
 def test_two_tabs_keep_one_list(open_page: Open, server: Served, complaints: Complaints) -> None:
@@ -119,6 +123,34 @@ def test_two_tabs_keep_one_list(open_page: Open, server: Served, complaints: Com
     reload(one, complaints)
     open_history(one)
     expect(one.locator(THUMBNAILS)).to_have_count(1)
+
+
+# As the server has it done by the page, in a tab whose list is longer than ours.
+MANY = """names => {
+  const props = { most: 1000 };
+  let changed;
+  keepPictures(props, (_, then) => { changed = then; }, () => {});
+  window.done = (async () => {
+    for (const name of names) {
+      props.value = { job: "", add: [name], drop: [] };
+      changed();
+      await new Promise((next) => setTimeout(next));
+    }
+  })();
+}"""
+
+
+def test_tabs_that_write_at_the_same_time_lose_nothing(open_page: Open, server: Served) -> None:
+    tabs = [open_page(server), open_page(server)]
+    names = [[f"{tab}-{number}" for number in range(30)] for tab in range(len(tabs))]
+    for page, some in zip(tabs, names, strict=True):
+        page.evaluate(MANY, some)
+    for page in tabs:
+        page.evaluate("() => window.done")
+    for page in tabs:
+        page.wait_for_function("readKept().pictures.length === 60")
+        pictures = page.evaluate("readKept().pictures")
+        assert [name for name in pictures if name in names[0]] == names[0][::-1]
 
 
 def test_what_a_browser_made_up_is_not_read() -> None:

@@ -90,7 +90,10 @@ def test_a_korean_page_has_no_english_on_it(
     [
         ("ja-JP", "キャンセル", "準備完了", "画像はここに表示されます。"),
         ("zh-CN", "取消", "就绪", "图片将显示在这里。"),
-        ("zh-HK", "Cancel", "Ready", "The picture appears here."),
+        ("zh-TW", "取消", "就緒", "圖片將顯示在這裡。"),
+        ("zh-HK", "取消", "就緒", "圖片將顯示在這裡。"),
+        ("zh-SG", "取消", "就绪", "图片将显示在这里。"),
+        ("de-DE", "Cancel", "Ready", "The picture appears here."),
     ],
 )
 def test_labels_and_what_the_server_says_are_in_one_language(

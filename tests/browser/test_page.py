@@ -31,6 +31,18 @@ def at_rest(page: Page) -> None:
     expect(page.locator("#cancel")).to_be_disabled()
 
 
+def last_long(page: Page) -> None:
+    """Long enough to be cancelled, on a machine with much to do."""
+    fill(page, "#count", 4)
+    fill(page, "#steps", 30)
+
+
+def fill(page: Page, slider: str, number: int) -> None:
+    field = page.locator(f"{slider} input[type=number]")
+    field.fill(str(number))
+    field.blur()
+
+
 def download(page: Page, folder: Path) -> Path:
     with page.expect_download() as started:
         page.locator("#pictures").get_by_label("Download").click()
@@ -157,19 +169,39 @@ def test_a_fault_of_the_app_is_said_plainly_and_leaves_a_page_that_works(
 
 def test_steps_stream_and_cancel_stops(open_page: Open, server: Served) -> None:
     page = open_page(server)
+    last_long(page)
     ask(page, "fake:slow")
-    expect(page.locator("#progress")).to_have_text(re.compile(r"Step \d+ of 16, \d+ s left"))
+    expect(page.locator("#progress")).to_have_text(
+        re.compile(r"Image 1 of 4: step \d+ of 30, \d+ s left")
+    )
     page.locator("#cancel").click()
     expect(page.locator("#progress")).to_have_text("Cancelled.")
     at_rest(page)
     assert page.locator(PICTURE).count() == 0
 
 
+def test_a_click_at_the_moment_a_job_ends_is_taken(open_page: Open, server: Served) -> None:
+    page = open_page(server)
+    page.evaluate("""() => {
+        const button = document.querySelector("#generate");
+        let [worked, clicks] = [false, 0];
+        new MutationObserver(() => {
+            if (worked && !button.disabled && clicks++ < 3) button.click();
+            worked = button.disabled;
+        }).observe(button, {attributes: true});
+    }""")
+    before = server.dispatcher.tally().finished
+    ask(page, "a tree")
+    server.wait_for(lambda _: server.dispatcher.tally().finished == before + 4)
+    at_rest(page)
+
+
 def test_ctrl_enter_generates_and_escape_cancels(open_page: Open, server: Served) -> None:
     page = open_page(server)
+    last_long(page)
     page.locator("#prompt textarea").fill("fake:slow")
     page.locator("#prompt textarea").press("Control+Enter")
-    expect(page.locator("#progress")).to_contain_text("of 16")
+    expect(page.locator("#progress")).to_contain_text("of 30")
     page.keyboard.press("Escape")
     expect(page.locator("#progress")).to_have_text("Cancelled.")
     at_rest(page)
@@ -177,14 +209,17 @@ def test_ctrl_enter_generates_and_escape_cancels(open_page: Open, server: Served
 
 def test_a_visitor_cancels_only_her_own_job(open_page: Open, server: Served) -> None:
     first, second = open_page(server), open_page(server)
+    last_long(first)
     ask(first, "fake:slow")
-    expect(first.locator("#progress")).to_contain_text("of 16")
+    expect(first.locator("#progress")).to_contain_text("of 30")
     ask(second, "fake:slow")
     expect(second.locator("#progress")).to_contain_text("Waiting")
     second.locator("#cancel").click()
     expect(second.locator("#progress")).to_have_text("Cancelled.")
     expect(first.locator(PICTURE)).to_be_visible()
     assert second.locator(PICTURE).count() == 0
+    first.locator("#cancel").click()
+    at_rest(first)
 
 
 def test_only_ready_sizes_can_be_picked(open_page: Open, server: Served) -> None:

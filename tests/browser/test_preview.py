@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import TIMEOUT_MS, Complaints, Open
-from tests.browser.test_page import PICTURE, ask, at_rest
+from tests.browser.test_page import PICTURE, ask, at_rest, fill, last_long
 from tests.conftest import Served
 
 PREVIEW = "#stage .tpu-preview img"
-PLACES = ("#stage", "#result-line", "#kept", "#ask", "#settings")
+PLACES = ("#stage", "#result-line", "#again", "#kept", "#compare", "#ask", "#settings")
 
 WHERE = """places => places.map(place => {
   const box = document.querySelector(place).getBoundingClientRect();
@@ -28,15 +28,19 @@ def test_a_picture_is_seen_on_its_way_and_moves_nothing(
 ) -> None:
     page = open_page(server, width=width)
     fill(page, "#steps", 30)
+    prompt = "a hill fake:slow fake:preview " + "and a tree " * 20
+    page.locator("#prompt textarea").fill(prompt)
     before = page.evaluate(WHERE, [*PLACES])
-    ask(page, "a hill fake:slow fake:preview")
-    # In one look: a picture that is done moves what is below it.
+    ask(page, prompt)
+    # In one look: it may be done a moment later.
     seen = page.wait_for_function(SEEN, arg=[*PLACES]).json_value()
     assert seen == {"places": before, "width": 16}
     expect(page.locator(PICTURE)).to_be_visible(timeout=TIMEOUT_MS)
     expect(page.locator(PREVIEW)).to_be_hidden()
     assert box(page, "#stage")["y"] == box(page, "#pictures")["y"]
     at_rest(page)
+    expect(page.locator("#again-eager")).to_be_visible()
+    assert page.evaluate(WHERE, [*PLACES]) == before
 
 
 def test_nobody_else_sees_it_and_a_cancel_takes_it_away(open_page: Open, server: Served) -> None:
@@ -90,18 +94,6 @@ def test_a_wait_is_told_with_its_place(open_page: Open, server: Served) -> None:
     first.locator("#cancel").click()
     at_rest(first)
     at_rest(second)
-
-
-def last_long(page: Page) -> None:
-    """Long enough to be cancelled, on a machine with much to do."""
-    fill(page, "#count", 4)
-    fill(page, "#steps", 30)
-
-
-def fill(page: Page, slider: str, number: int) -> None:
-    field = page.locator(f"{slider} input[type=number]")
-    field.fill(str(number))
-    field.blur()
 
 
 def box(page: Page, selector: str) -> dict[str, float]:

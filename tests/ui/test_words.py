@@ -15,7 +15,7 @@ from tpu_ui.chips import CHIPS
 from tpu_ui.presets import load_all
 from tpu_ui.ui import labels
 from tpu_ui.ui.labels import i18n, label
-from tpu_ui.ui.words import ENGLISH, LANGUAGES, Words, catalogue, names_in, words_for
+from tpu_ui.ui.words import ENGLISH, LANGUAGES, Words, catalogue, names_in, traditional, words_for
 
 PACKAGE = Path(tpu_ui.__file__).parent
 PAGE = sorted((PACKAGE / "ui").glob("*.py"))
@@ -169,9 +169,12 @@ def test_text_made_to_be_slow_to_read_is_not() -> None:
     [
         ("ko-KR,ko;q=0.9,en-US;q=0.8", "ko"),
         ("ja", "ja"),
-        ("zh-TW,zh;q=0.9", "zh"),
+        ("zh-TW,zh;q=0.9", "zh-TW"),
+        ("zh-HK,zh;q=0.9", "zh-TW"),
+        ("zh-Hant-MO", "zh-TW"),
         ("zh-CN", "zh"),
-        ("zh-HK,zh;q=0.9", "en"),
+        ("zh", "zh"),
+        ("zh-SG,en", "zh"),
         ("de-DE,de;q=0.9,ko;q=0.8", "en"),
         ("en-GB", "en"),
         ("", "en"),
@@ -182,6 +185,13 @@ def test_the_language_is_the_one_that_the_browser_names_first(
     header: str | None, language: str
 ) -> None:
     assert words_for(header).language == language
+
+
+def test_traditional_chinese_has_no_simplified_character() -> None:
+    tables = catalogue("zh-TW")
+    for text in (*tables.labels.values(), *tables.texts.values(), *tables.sentences.values()):
+        text.replace("～", "").encode("big5")  # a standard of traditional characters alone
+    assert traditional("软件缓存：{count} 个文件") == "軟體快取：{count} 個檔案"
 
 
 def test_durations_and_counts_are_said_in_each_language() -> None:

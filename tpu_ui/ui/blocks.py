@@ -17,7 +17,7 @@ from tpu_ui.ui.compare_page import Around, compare_part, wire_compare
 from tpu_ui.ui.comparing import Comparing
 from tpu_ui.ui.counting import PAUSE, Counter
 from tpu_ui.ui.door import Login, Ownership
-from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S
+from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S, SAVE
 from tpu_ui.ui.handlers import Handlers
 from tpu_ui.ui.history import History
 from tpu_ui.ui.labels import label
@@ -101,7 +101,7 @@ def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
             progress=ask.progress,
             buttons=buttons,
             cancel=ask.cancel,
-            remember=(history.remember, _shelf(yours)),
+            remember=history.remember,
         )
         wire_compare(Comparing(dispatcher), comparison, around)
     return page
@@ -124,11 +124,6 @@ def _form(ask: Ask, settings: Settings) -> list[Component]:
         settings.lora_weight,
         settings.styles,
     ]
-
-
-def _shelf(yours: YourPictures) -> list[Component]:
-    """The outputs of `history.remember`, in order."""
-    return [yours.kept, yours.pictures, yours.pack, yours.forget]
 
 
 def _limited(settings: Settings) -> list[Component]:
@@ -164,7 +159,6 @@ def _wire_jobs(
         session.made,
         session.past,
     ]
-    shelf = _shelf(yours)
     jobs: tuple[tuple[list[Any], Any, list[Component], str | None], ...] = (
         ([ask.generate.click, ask.prompt.submit], handlers.generate, _form(ask, settings), None),
         (
@@ -196,8 +190,10 @@ def _wire_jobs(
             trigger_mode="once",
             api_visibility="private",
         )
+        # Not by the job itself: until it is over, Gradio takes no other click on its button.
+        job.success(handlers.over, session.job, buttons, **_QUIET)
         job.failure(handlers.at_rest, None, buttons, **_QUIET)
-        job.then(history.remember, yours.kept, shelf, **_QUIET)
+        job.then(history.remember, yours.kept, yours.kept, **_QUIET)
     ask.cancel.click(handlers.cancel, session.job, ask.cancel, **_QUIET)
 
 
@@ -263,10 +259,10 @@ def _wire_history(
     yours: YourPictures,
 ) -> None:
     """What this browser keeps, and what can be done with it."""
-    shelf = _shelf(yours)
+    shelf = [yours.pictures, yours.pack, yours.forget]
     shown = [pictures.pictures, pictures.result, session.made, session.past]
     yours.pictures.select(history.show, yours.kept, shown, **_SPEAKING)
-    yours.kept.elsewhere(history.follow, yours.kept, shelf, **_QUIET)
+    yours.kept.listed(history.shelf, yours.kept, shelf, trigger_mode="always_last", **_QUIET)
     limited = _limited(settings)
     form = [ask.prompt, settings.model, settings.mode, settings.size]
     filled = [session.visited, *form, *limited, settings.random_seed, settings.seed]
@@ -274,8 +270,8 @@ def _wire_history(
     yours.use.click(handlers.use_settings, given, filled, **_SPEAKING)
     yours.vary.click(handlers.vary, given, filled, **_SPEAKING)
     packed = yours.pack.click(history.zipped, yours.kept, yours.file, **_SPEAKING)
-    packed.success(None, yours.file, None, js=_SAVE)
-    yours.forget.click(history.forget, yours.kept, shelf, **_QUIET)
+    packed.success(None, yours.file, None, js=SAVE)
+    yours.forget.click(history.forget, yours.kept, yours.kept, **_QUIET)
     _wire_picture_in_view(handlers, session, pictures, yours, given, filled)
 
 
@@ -324,13 +320,6 @@ def _wire_pictures(
     )
 
 
-# Has the browser save what lies at an address.
-_SAVE = """(url) => {
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = "pictures.zip";
-  link.click();
-}"""
 # Has the form sent, if a mode that is ready was put into it.
 _GENERATE = """(go) => {
   if (go) document.querySelector("#generate:not(:disabled)")?.click();

@@ -1,6 +1,6 @@
 """The components of "Compare", and which event calls which of its handlers. No logic."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from gradio.i18n import I18nData
 
 from tpu_ui.ui import compare_view
 from tpu_ui.ui.comparing import Comparing
+from tpu_ui.ui.files import SAVE
 from tpu_ui.ui.labels import label
 from tpu_ui.ui.listening import JOB_CONCURRENCY_ID, JOB_LISTENERS
 from tpu_ui.ui.words import ENGLISH
@@ -50,7 +51,7 @@ class Around:
     progress: Component
     buttons: Sequence[Component]
     cancel: Component
-    remember: tuple[Any, Sequence[Component]]
+    remember: Callable[[object], Any]
 
 
 def compare_part() -> ComparePart:
@@ -147,21 +148,14 @@ def wire_compare(comparing: Comparing, part: ComparePart, page: Around) -> None:
         trigger_mode="once",
         api_visibility="private",
     )
-    run.failure(comparing.at_rest, None, resting, **_QUIET)
-    remember, shelf = page.remember
-    run.then(remember, page.kept, shelf, **_QUIET)
+    # Not by the run itself: until it is over, Gradio takes no other click on its button.
+    run.then(comparing.at_rest, None, resting, **_QUIET)
+    run.then(page.remember, page.kept, page.kept, **_QUIET)
     page.cancel.click(comparing.stop, part.course, None, **_QUIET)
     packed = part.pack.click(comparing.packed, part.grid, part.file, **{**_QUIET, "queue": True})
-    packed.success(None, part.file, None, js=_SAVE)
+    packed.success(None, part.file, None, js=SAVE)
 
 
-# Has the browser save what lies at an address.
-_SAVE = """(url) => {
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = "";
-  link.click();
-}"""
 _QUIET: dict[str, Any] = {
     "queue": False,
     "preprocess": False,

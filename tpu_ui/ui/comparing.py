@@ -172,9 +172,7 @@ class Comparing:
             elapsed_s = time.monotonic() - course.began_s
             stopped = course.stopped.is_set()
             last = compare_view.ended(words, course.cells, count, stopped, elapsed_s)
-            yield self._now(course, last, running=False)._replace(
-                grid=self._grid(course), pack=_ON, **self.at_rest()._asdict()
-            )
+            yield self._now(course, last, running=False)._replace(grid=self._grid(course), pack=_ON)
 
     def stop(self, course: Course | None) -> None:
         """No further cell, and the one that is being made is cancelled."""

@@ -8,6 +8,14 @@ from gradio.utils import get_upload_folder
 CACHE_CHECK_S = 600
 CACHE_AGE_S = 6 * 3600  # copies of pictures handed out; the originals stay in the outputs folder
 
+# Has the browser save what lies at an address, under the name that it has there.
+SAVE = """(url) => {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = "";
+  link.click();
+}"""
+
 
 def handed_out(path: Path) -> str:
     """A copy of `path` in Gradio's own cache, byte for byte, under the same file name.

@@ -150,12 +150,7 @@ class Handlers:
     def resume(self, visit: gr.Request | None, stored: object) -> Iterator[Run]:
         """After a reload: follow the job that this browser had begun, if it still goes on."""
         job = Kept.read(stored).job
-        try:
-            so_far = self._dispatcher.recorded(job)
-            goes_on = not any(isinstance(one, Ending) for one in so_far)
-        except KeyError:
-            goes_on = False
-        if not goes_on:
+        if not self._goes_on(job):
             yield NOTHING
             return
         words = words_of(visit)
@@ -204,10 +199,8 @@ class Handlers:
                     made=infos,
                     past=infos[-1],
                 )
-            if isinstance(update, Ending):
-                run = run._replace(**AT_REST._asdict())
-                if not isinstance(update, Finished):
-                    run = run._replace(preview="")
+            if isinstance(update, Ending) and not isinstance(update, Finished):
+                run = run._replace(preview="")
             yield run
             if isinstance(update, Failed):
                 raise TpuUiError(update.message)
@@ -215,6 +208,18 @@ class Handlers:
     def at_rest(self) -> Buttons:
         """The buttons after a job that ended in a way nobody foresaw."""
         return AT_REST
+
+    def over(self, job: str | None) -> Buttons:
+        """The buttons when a job is over, unless another one has begun: at the page's opening
+        there may have been nothing to go on with."""
+        return Buttons(*(gr.skip() for _ in Buttons._fields)) if self._goes_on(job) else AT_REST
+
+    def _goes_on(self, job: str | None) -> bool:
+        try:
+            so_far = self._dispatcher.recorded(job or "")
+        except KeyError:
+            return False
+        return not any(isinstance(one, Ending) for one in so_far)
 
     def cancel(self, visit: gr.Request | None, job: str | None) -> Changed:
         """Cancel the visitor's own job. Its ending arrives where the job is followed."""

@@ -9,8 +9,9 @@ import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gradio as gr
@@ -63,14 +64,18 @@ class History:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
-    def remember(self, stored: object) -> tuple[Changed, ...]:
+    def remember(self, stored: object) -> Changed:
         """With the pictures that the browser's job has made by now; those that are gone go."""
         kept = Kept.read(stored)
-        return self._shelf(kept, [one for one in self._made(kept.job) if one not in kept.pictures])
+        new = [one for one in self._made(kept.job) if one not in kept.pictures]
+        return change(kept.job, new, [one for one in kept.pictures if not self._is_there(one)])
 
-    def follow(self, stored: object) -> tuple[Changed, ...]:
-        """What another tab has changed, shown in this one."""
-        return self._shelf(Kept.read(stored), [])
+    def shelf(self, stored: object) -> tuple[Changed, ...]:
+        """The list as it is now. Nothing else draws it, so that no older one comes last."""
+        there = [name for name in Kept.read(stored).pictures if self._is_there(name)]
+        thumbnails = [thumbnail(self._path(name)) for name in there]
+        some = gr.update(interactive=bool(there))
+        return gr.update(value=thumbnails, selected_index=None), some, some
 
     def show(
         self, visit: gr.Request | None, stored: object, event: gr.SelectData
@@ -93,32 +98,18 @@ class History:
             there = [path for path in paths if path.is_file()]
             if not there:
                 raise InvalidRequestError("There is no picture yet.")
-            with NamedTemporaryFile(suffix=".zip") as packed:
+            with TemporaryDirectory() as folder:
+                # A browser saves it under this name.
+                packed = Path(folder, f"tpu-ui-{datetime.now().astimezone():%Y-%m-%d}.zip")
                 with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
                     for path in there:
                         archive.write(path, path.name)
-                packed.flush()
-                kept = save_file_to_cache(packed.name, cache_dir=get_upload_folder())
+                kept = save_file_to_cache(packed, cache_dir=get_upload_folder())
             return file_url(file_data(Path(kept)))
 
-    def forget(self, stored: object) -> tuple[Changed, ...]:
+    def forget(self, stored: object) -> Changed:
         """The browser forgets; the files stay in the outputs folder."""
-        none = gr.update(interactive=False)
-        return (
-            change("", drop=Kept.read(stored).pictures),
-            gr.update(value=[], selected_index=None),
-            none,
-            none,
-        )
-
-    def _shelf(self, kept: Kept, new: list[str]) -> tuple[Changed, ...]:
-        names = [*new, *kept.pictures]
-        there = [name for name in names if self._path(name).is_file()][:KEPT_PICTURES]
-        gone = [name for name in kept.pictures if name not in there]
-        told = change(kept.job, new, gone) if new or gone else gr.skip()
-        thumbnails = [thumbnail(self._path(name)) for name in there]
-        some = gr.update(interactive=bool(there))
-        return told, gr.update(value=thumbnails, selected_index=None), some, some
+        return change("", drop=Kept.read(stored).pictures)
 
     def _made(self, job: str) -> list[str]:
         try:
@@ -130,6 +121,9 @@ class History:
 
     def _path(self, name: str) -> Path:
         return self._dispatcher.outputs / name
+
+    def _is_there(self, name: str) -> bool:
+        return self._path(name).is_file()
 
     def _shown_as(self, kept: Kept, item: object) -> Path:
         """The picture of a thumbnail, by its name: the list may have grown since it was drawn."""

@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import labels
+from tpu_ui.ui.chinese import Chinese
 from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, Login
 from tpu_ui.ui.listening import JOB_LISTENERS
@@ -62,7 +63,7 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
         "auth": login,
         "app_kwargs": {
             "routes": routes(dispatcher, Door(login)),
-            "middleware": [Middleware(Delivery), Middleware(Marking)],
+            "middleware": [Middleware(Delivery), Middleware(Chinese), Middleware(Marking)],
         },
     }
 

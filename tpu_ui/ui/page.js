@@ -60,37 +60,52 @@ function pickSize(element, props, watch, picked) {
   show();
 }
 
-// What this browser keeps: the names of its pictures, newest first, for all its tabs; and the job
-// that each tab waits for. The server says what to add and what to drop; it is told the whole.
+// What this browser keeps, for all its tabs: the name of each picture, under a key of its own with
+// its place in the list, and the job that was asked for last. Tabs write at the same time, and one
+// key for the whole list would lose what another tab has just put into it. The server says what to
+// add and what to drop; it is told the whole.
 const KEPT = "tpu-ui";
+const PICTURE = "tpu-ui picture ";
 
 function readKept() {
   try {
-    const stored = JSON.parse(localStorage.getItem(KEPT)) ?? {};
-    const pictures = Array.isArray(stored.pictures) ? stored.pictures : [];
-    return { job: sessionStorage.getItem(KEPT) ?? stored.job ?? "", pictures };
+    const places = Object.entries(localStorage).filter(([key]) => key.startsWith(PICTURE));
+    places.sort(([, one], [, other]) => other - one);
+    const pictures = places.map(([key]) => key.slice(PICTURE.length));
+    return { job: sessionStorage.getItem(KEPT) ?? localStorage.getItem(KEPT) ?? "", pictures };
   } catch {
     return { job: "", pictures: [] };
   }
 }
 
-function keepPictures(props, watch, changedElsewhere) {
+function keepPictures(props, watch, listed) {
+  let [told, last] = ["", 0];
+  const tell = () => {
+    props.value = readKept();
+    const list = JSON.stringify(props.value.pictures);
+    if (list === told) return;
+    told = list;
+    listed();
+  };
   watch("value", () => {
     const { job, add, drop } = props.value ?? {};
     if (!add) return;
-    const before = readKept().pictures; // anew: another tab may have written since
-    const kept = before.filter((name) => !drop.includes(name) && !add.includes(name));
-    const pictures = [...add, ...kept].slice(0, props.most);
     sessionStorage.setItem(KEPT, job);
-    localStorage.setItem(KEPT, JSON.stringify({ job, pictures }));
-    props.value = { job, pictures };
+    localStorage.setItem(KEPT, job);
+    last = Math.max(Date.now(), last + add.length);
+    add.forEach((name, at) => localStorage.setItem(PICTURE + name, last - at));
+    const old = readKept().pictures.slice(props.most);
+    for (const name of [...drop, ...old]) localStorage.removeItem(PICTURE + name);
+    tell();
   });
+  let waits; // one change comes as many events
   addEventListener("storage", (event) => {
-    if (event.key !== KEPT && event.key !== null) return;
-    const before = JSON.stringify(props.value?.pictures);
-    if (!readKept().pictures.length) sessionStorage.removeItem(KEPT); // forgotten, the job's too
-    props.value = readKept();
-    if (JSON.stringify(props.value.pictures) !== before) changedElsewhere();
+    if (event.key !== null && !event.key.startsWith(PICTURE)) return;
+    clearTimeout(waits);
+    waits = setTimeout(() => {
+      if (!readKept().pictures.length) sessionStorage.removeItem(KEPT); // forgotten, the job's too
+      tell();
+    }, 20);
   });
   props.value = readKept();
 }

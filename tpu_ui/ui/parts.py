@@ -317,7 +317,7 @@ def kept() -> Component:
     return gr.HTML(
         None,
         html_template="",
-        js_on_load="keepPictures(props, watch, () => trigger('elsewhere'))",
+        js_on_load="keepPictures(props, watch, () => trigger('listed'))",
         most=KEPT_PICTURES,
         visible="hidden",
         elem_id="kept-list",

@@ -173,7 +173,7 @@ def result_html(words: Words, infos: list[ImageInfo]) -> str:
     spans = "".join(f"<span>{html.escape(fact)}</span>" for fact in facts)
     return (
         f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>'
-        f'<p class="tpu-prompt">{html.escape(first.prompt)}</p>{lines}</div>'
+        f"{_prompt_html(first.prompt)}{lines}</div>"
     )
 
 
@@ -183,11 +183,13 @@ def past_html(words: Words, info: Mapping[str, Any]) -> str:
     facts = [seed, info.get("size"), words.counted(info.get("steps"), "step")]
     facts += [info.get("model"), words.sentence(str(info.get("mode")))]
     spans = "".join(f"<span>{html.escape(str(fact)[:80])}</span>" for fact in facts if fact)
-    prompt = html.escape(str(info.get("prompt", ""))[:4000])
-    return (
-        f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>'
-        f'<p class="tpu-prompt">{prompt}</p></div>'
-    )
+    prompt = _prompt_html(str(info.get("prompt", ""))[:4000])
+    return f'<div class="tpu-result"><p class="tpu-facts-line">{spans}</p>{prompt}</div>'
+
+
+def _prompt_html(prompt: str) -> str:
+    """One line, and all of it on a press: a long one moves what is below only if asked to."""
+    return f'<details class="tpu-prompt"><summary>{html.escape(prompt)}</summary></details>'
 
 
 INFO_ROWS = {

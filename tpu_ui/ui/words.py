@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
-LANGUAGES = ("ko", "ja", "zh")  # beside English
+TRADITIONAL = "zh-TW"  # made of "zh"
+LANGUAGES = ("ko", "ja", "zh", TRADITIONAL)  # beside English
+TRADITIONAL_PLACES = ("TW", "HK", "MO", "Hant")
 MAX_SENTENCE_CHARACTERS = 800  # a longer one is not looked up
 
 _HERE = Path(__file__).resolve().parent
@@ -41,8 +43,30 @@ def catalogue(language: str) -> Catalogue:
     """Empty for English."""
     if language not in LANGUAGES:
         return Catalogue()
+    if language == TRADITIONAL:
+        simplified = catalogue("zh")
+        return Catalogue(
+            *(
+                {english: traditional(text) for english, text in table.items()}
+                for table in (simplified.labels, simplified.texts, simplified.sentences)
+            )
+        )
     text = (_HERE / "languages" / f"{language}.toml").read_text(encoding="utf-8")
     return Catalogue(**tomllib.loads(text))
+
+
+def traditional(simplified: str) -> str:
+    """A Chinese text in traditional characters and in the words of Taiwan."""
+    phrases, characters = _counterparts()
+    return phrases.sub(lambda found: characters[found[0]], simplified)
+
+
+@cache
+def _counterparts() -> tuple[re.Pattern[str], Mapping[str, str]]:
+    """What to look for, the longest first, and what to write for it."""
+    table = tomllib.loads((_HERE / "languages" / "traditional.toml").read_text(encoding="utf-8"))
+    known = dict(zip(table["simplified"], table["traditional"], strict=True)) | table["phrases"]
+    return re.compile("|".join(sorted(known, key=len, reverse=True))), known
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +147,14 @@ ENGLISH = Words()
 def words_for(accept_language: str | None) -> Words:
     """Those of the language that a browser likes best, by its Accept-Language header.
 
-    The first counts and no other, as Gradio has it for the labels, which knows Chinese of these two
-    places alone: one page, one language.
+    The first counts and no other, as Gradio has it for the labels: one page, one language. Gradio
+    knows Chinese of two places alone; chinese.py tells it which is meant.
     """
     first = (accept_language or "").split(",")[0].split(";")[0].strip()
-    if first in ("zh-CN", "zh-TW"):
-        return Words("zh")
-    language = first.partition("-")[0]
-    return Words(language) if language in ("ko", "ja") else ENGLISH
+    language, *places = first.split("-")
+    if language == "zh":
+        return Words(TRADITIONAL if set(places) & set(TRADITIONAL_PLACES) else "zh")
+    return Words(language) if language in LANGUAGES else ENGLISH
 
 
 def names_in(template: str) -> list[str]:
