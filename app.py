@@ -19,14 +19,17 @@ from types import FrameType
 
 from tpu_ui import presets, settings, styles
 from tpu_ui.dispatch.housekeeping import Keeping
+from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.dispatch.logs import folder_of
+from tpu_ui.dispatch.remote import RemoteDispatcher
 from tpu_ui.dispatch.watchdog import Patience
 from tpu_ui.errors import SettingsError, TpuUiError
 from tpu_ui.folders import Bounds, make_writable
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode, Strategy
 
+FIRST_LOOK_S = 1.0  # for the far app's models; it may be away
 TEMPORARY = "tpu-ui-page"
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -86,9 +89,36 @@ def keep_log(cache: Path) -> None:
     logging.getLogger().addHandler(kept)
 
 
-def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDispatcher:
-    """The workers, already starting. Raises TpuUiError for a wrong preset, style, model or mode."""
+def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> Dispatcher:
+    """The workers, already starting, or the way to those of another app.
+
+    Raises TpuUiError for a wrong preset, style, model or mode.
+    """
     models = presets.load_all()
+    keeping = Keeping(
+        pictures=Bounds(
+            chosen.keep_images or None,
+            round(chosen.keep_gb * 1e9) or None,
+            chosen.keep_days * 86_400 or None,
+        ),
+        temporary=temporary,
+    )
+    # Where nobody can show that she is the owner, nobody can have unlocked it.
+    lock_is_fixed = chosen.lock_given or (chosen.lock and chosen.auth is None)
+    if chosen.remote is not None:
+        remote = RemoteDispatcher(
+            models,
+            url=chosen.remote,
+            token=chosen.remote_token,
+            locked=chosen.lock,
+            lock_is_fixed=lock_is_fixed,
+            outputs=chosen.outputs,
+            cache=chosen.cache,
+            keeping=keeping,
+            log_prompts=chosen.log_prompts,
+        )
+        remote.wait_for_first_look(FIRST_LOOK_S)
+        return remote
     return LocalDispatcher(
         models,
         model=chosen.model,
@@ -98,28 +128,20 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDis
         device=chosen.device,
         warm=chosen.warm,
         locked=chosen.lock,
-        # Where nobody can show that she is the owner, nobody can have unlocked it.
-        lock_is_fixed=chosen.lock_given or (chosen.lock and chosen.auth is None),
+        lock_is_fixed=lock_is_fixed,
         workers=chosen.workers,
         outputs=chosen.outputs,
         cache=chosen.cache,
         queue_limit=chosen.queue,
         visitor_limit=chosen.queue_per_visitor,
         patience=Patience.of(chosen.patience_s),
-        keeping=Keeping(
-            pictures=Bounds(
-                chosen.keep_images or None,
-                round(chosen.keep_gb * 1e9) or None,
-                chosen.keep_days * 86_400 or None,
-            ),
-            temporary=temporary,
-        ),
+        keeping=keeping,
         log_prompts=chosen.log_prompts,
         styles=styles.load(models),
     )
 
 
-def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
+def serve(chosen: Settings, dispatcher: Dispatcher) -> None:
     """Open the port at once, say where, and serve the page; blocks until interrupted."""
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
