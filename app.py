@@ -29,7 +29,7 @@ from tpu_ui.folders import Bounds, make_writable
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode, Strategy
 
-FIRST_LOOK_S = 1.0  # for the far app's models; it may be away
+FIRST_LOOK_S = 1.0  # a far app may be away; the page is up all the same
 TEMPORARY = "tpu-ui-page"
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -106,7 +106,7 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> Dispatch
     # Where nobody can show that she is the owner, nobody can have unlocked it.
     lock_is_fixed = chosen.lock_given or (chosen.lock and chosen.auth is None)
     if chosen.remote is not None:
-        remote = RemoteDispatcher(
+        return RemoteDispatcher(
             models,
             url=chosen.remote,
             token=chosen.remote_token,
@@ -117,8 +117,6 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> Dispatch
             keeping=keeping,
             log_prompts=chosen.log_prompts,
         )
-        remote.wait_for_first_look(FIRST_LOOK_S)
-        return remote
     return LocalDispatcher(
         models,
         model=chosen.model,
@@ -146,6 +144,8 @@ def serve(chosen: Settings, dispatcher: Dispatcher) -> None:
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
 
+    if isinstance(dispatcher, RemoteDispatcher):
+        dispatcher.wait_for_first_look(FIRST_LOOK_S)  # most of it has gone by
     page = build(dispatcher, chosen.auth).queue(**queue_arguments())
     _, local_url, share_url = page.launch(
         quiet=True,

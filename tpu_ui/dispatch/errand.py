@@ -26,6 +26,7 @@ from tpu_ui.folders import write_whole
 from tpu_ui.metadata import ImageInfo, read_png
 from tpu_ui.protocol import Cancelled, Failed, Finished
 from tpu_ui.request import GenerationRequest
+from tpu_ui.shapes import ImageSize
 
 JOB = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
@@ -177,13 +178,12 @@ def _checked(content: bytes, request: GenerationRequest, image: int) -> ImageInf
     try:
         info = ImageInfo.from_dict(read_png(io.BytesIO(content)))
         with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
-            size = picture.size
+            size = ImageSize(*picture.size)
     except (MetadataError, OSError, *UNREADABLE) as error:
         raise BrokenImageError("The picture did not arrive whole. It was thrown away.") from error
-    asked = request.size
-    if size != (asked.width_px, asked.height_px) or info.seed != request.seeds[image - 1]:
+    if size != request.size or info.seed != request.seeds[image - 1]:
         raise BrokenImageError(
-            f"A picture of {size[0]}x{size[1]} with seed {info.seed} arrived, which is another than"
-            " was asked for. It was thrown away."
+            f"A picture of {size} with seed {info.seed} arrived, which is another than was asked"
+            " for. It was thrown away."
         )
     return info

@@ -86,8 +86,10 @@ class Far:
             with self._http.stream("GET", events, timeout=timeout, headers=headers) as stream:
                 self._check(stream.status_code)
                 yield from self._answers(stream.iter_lines())
-        except httpx.HTTPError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise self._out_of_reach(error) from error
+        except httpx.HTTPError as error:
+            raise AwayError(f"The connection to {self.host} was lost") from error
 
     def fetch(self, path: str) -> bytes:
         """The file that the far app has handed out under this path."""
