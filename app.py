@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
@@ -25,7 +26,7 @@ from tpu_ui.dispatch.logs import folder_of
 from tpu_ui.dispatch.remote import RemoteDispatcher
 from tpu_ui.dispatch.watchdog import Patience
 from tpu_ui.errors import SettingsError, TpuUiError
-from tpu_ui.folders import Bounds, make_writable
+from tpu_ui.folders import Bounds, make_writable, own_temporary
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode, Strategy
 
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> int:
         try:
             chosen = settings.from_process(arguments)
             check_port(chosen.host, chosen.port)
+            chosen = with_folders(chosen)
             check_outputs(chosen.outputs)
             keep_log(chosen.cache)
             dispatcher = make_dispatcher(chosen, temporary)
@@ -152,6 +154,7 @@ def serve(chosen: Settings, dispatcher: Dispatcher) -> None:
         prevent_thread_lock=True,
         server_name=chosen.host,
         server_port=chosen.port,
+        root_path=chosen.root_path,
         share=chosen.share,
         **launch_arguments(dispatcher, chosen.auth),
     )
@@ -179,6 +182,27 @@ def check_port(host: str, port: int) -> None:
                 f"Port {port} on {host} cannot be opened ({error.strerror})."
                 " Choose another with --port."
             ) from error
+
+
+def with_folders(chosen: Settings) -> Settings:
+    """The usual folders, where nobody has named others and they cannot be written: temporary ones.
+
+    As in a container whose disk is read-only.
+    """
+    found = {"outputs": chosen.outputs, "cache": chosen.cache}
+    for name, folder in found.items():
+        if folder != Path(name):
+            continue
+        try:
+            make_writable(folder)
+        except OSError as error:
+            found[name] = own_temporary(name)
+            logging.warning(
+                "The folder %s cannot be written (%s). %s is used; it may not outlive a restart of"
+                " this machine. Name another with --%s.",
+                *(folder, error.strerror, found[name], name),
+            )
+    return replace(chosen, **found)
 
 
 def check_outputs(folder: Path) -> None:

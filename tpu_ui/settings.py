@@ -45,6 +45,7 @@ class Settings:
     lock_given: bool
     host: str
     port: int
+    root_path: str | None
     share: bool
     auth: tuple[str, str] | None
     workers: int
@@ -88,6 +89,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         lock_given=given.lock is not None,
         host=given.host,
         port=given.port,
+        root_path=given.root_path,
         share=given.share,
         auth=given.auth,
         workers=given.workers,
@@ -132,6 +134,7 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     )
     add("--host", default="0.0.0.0" if hosted else "127.0.0.1", help="address to listen on")
     add("--port", type=_port, default=DEFAULT_PORT, help=f"port (default: {DEFAULT_PORT})")
+    add("--root-path", type=_root_path, metavar="PATH", help="where a proxy has the page: /tpu")
     add("--share", action=argparse.BooleanOptionalAction, default=False, help="make a share link")
     add("--auth", type=_login, metavar="USER:PASSWORD", help="ask for this login")
     add(
@@ -241,6 +244,13 @@ def _amount(text: str) -> float:
     if not 0 <= amount <= 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number, 0 or more")
     return amount
+
+
+def _root_path(text: str) -> str:
+    """A path, or the whole public address."""
+    if not text.startswith(("/", "http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no path; write /tpu or https://HOST/tpu")
+    return text.rstrip("/")
 
 
 def _url(text: str) -> str:

@@ -26,6 +26,7 @@ from tests.dispatch.driving import (
     wait_step,
 )
 from tests.launching import ROOT, running
+from tpu_ui.dispatch.far import Far
 from tpu_ui.dispatch.interface import Queued
 from tpu_ui.dispatch.remote import RemoteDispatcher
 from tpu_ui.errors import AwayError, InvalidRequestError, LockedError, NotTheOwnerError
@@ -312,3 +313,21 @@ def test_app_as_a_front_end_starts_no_worker_and_loads_no_torch(
     log = (tmp_path / "app.log").read_text()
     assert LOGIN[1] not in log
     assert LOGIN[1] not in config
+
+
+def test_picture_that_is_another_than_was_asked_for_is_not_kept(
+    near: RemoteDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is what is no picture at all."""
+    other = near.submit(ask(near, seed=1))
+    (saved,) = saved_by(near, other)
+    for content, said in (
+        (saved.path.read_bytes(), "another than"),
+        (b"<html>", "not arrive whole"),
+    ):
+        monkeypatch.setattr(Far, "fetch", lambda self, path, content=content: content)
+        job = near.submit(ask(near, seed=2))
+        ending = ending_of(near, job)
+        assert isinstance(ending, Failed)
+        assert said in ending.message
+        assert list(near.outputs.rglob(f"{job}*")) == []

@@ -147,7 +147,7 @@ class _Images:
             count=body.get("n"),
             **{name: body.get(name) for name in OURS},
         )
-        root_url = get_root_url(request, PATH, None)
+        root_url = get_root_url(request, PATH, request.app.root_path)
         wants_url = self._wants_url(body.get("response_format"))
         # For whoever asks on behalf of many: each of them has a turn of her own.
         return _Call(form, wants_url, root_url, str(body.get("user") or ""))
