@@ -13,20 +13,24 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
 from tpu_ui import presets, settings, styles
 from tpu_ui.dispatch.housekeeping import Keeping
+from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.dispatch.logs import folder_of
+from tpu_ui.dispatch.remote import RemoteDispatcher
 from tpu_ui.dispatch.watchdog import Patience
 from tpu_ui.errors import SettingsError, TpuUiError
-from tpu_ui.folders import Bounds, make_writable
+from tpu_ui.folders import Bounds, make_writable, own_temporary
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode, Strategy
 
+FIRST_LOOK_S = 1.0  # a far app may be away; the page is up all the same
 TEMPORARY = "tpu-ui-page"
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -39,6 +43,7 @@ def main(arguments: list[str]) -> int:
         try:
             chosen = settings.from_process(arguments)
             check_port(chosen.host, chosen.port)
+            chosen = with_folders(chosen)
             check_outputs(chosen.outputs)
             keep_log(chosen.cache)
             dispatcher = make_dispatcher(chosen, temporary)
@@ -86,9 +91,34 @@ def keep_log(cache: Path) -> None:
     logging.getLogger().addHandler(kept)
 
 
-def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDispatcher:
-    """The workers, already starting. Raises TpuUiError for a wrong preset, style, model or mode."""
+def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> Dispatcher:
+    """The workers, already starting, or the way to those of another app.
+
+    Raises TpuUiError for a wrong preset, style, model or mode.
+    """
     models = presets.load_all()
+    keeping = Keeping(
+        pictures=Bounds(
+            chosen.keep_images or None,
+            round(chosen.keep_gb * 1e9) or None,
+            chosen.keep_days * 86_400 or None,
+        ),
+        temporary=temporary,
+    )
+    # Where nobody can show that she is the owner, nobody can have unlocked it.
+    lock_is_fixed = chosen.lock_given or (chosen.lock and chosen.auth is None)
+    if chosen.remote is not None:
+        return RemoteDispatcher(
+            models,
+            url=chosen.remote,
+            token=chosen.remote_token,
+            locked=chosen.lock,
+            lock_is_fixed=lock_is_fixed,
+            outputs=chosen.outputs,
+            cache=chosen.cache,
+            keeping=keeping,
+            log_prompts=chosen.log_prompts,
+        )
     return LocalDispatcher(
         models,
         model=chosen.model,
@@ -98,38 +128,33 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDis
         device=chosen.device,
         warm=chosen.warm,
         locked=chosen.lock,
-        # Where nobody can show that she is the owner, nobody can have unlocked it.
-        lock_is_fixed=chosen.lock_given or (chosen.lock and chosen.auth is None),
+        lock_is_fixed=lock_is_fixed,
         workers=chosen.workers,
         outputs=chosen.outputs,
         cache=chosen.cache,
         queue_limit=chosen.queue,
         visitor_limit=chosen.queue_per_visitor,
         patience=Patience.of(chosen.patience_s),
-        keeping=Keeping(
-            pictures=Bounds(
-                chosen.keep_images or None,
-                round(chosen.keep_gb * 1e9) or None,
-                chosen.keep_days * 86_400 or None,
-            ),
-            temporary=temporary,
-        ),
+        keeping=keeping,
         log_prompts=chosen.log_prompts,
         styles=styles.load(models),
     )
 
 
-def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
+def serve(chosen: Settings, dispatcher: Dispatcher) -> None:
     """Open the port at once, say where, and serve the page; blocks until interrupted."""
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queued  # noqa: PLC0415
 
+    if isinstance(dispatcher, RemoteDispatcher):
+        dispatcher.wait_for_first_look(FIRST_LOOK_S)  # most of it has gone by
     page = queued(build(dispatcher, chosen.auth))
     _, local_url, share_url = page.launch(
         quiet=True,
         prevent_thread_lock=True,
         server_name=chosen.host,
         server_port=chosen.port,
+        root_path=chosen.root_path,
         share=chosen.share,
         **launch_arguments(dispatcher, chosen.auth),
     )
@@ -157,6 +182,27 @@ def check_port(host: str, port: int) -> None:
                 f"Port {port} on {host} cannot be opened ({error.strerror})."
                 " Choose another with --port."
             ) from error
+
+
+def with_folders(chosen: Settings) -> Settings:
+    """The usual folders, where nobody has named others and they cannot be written: temporary ones.
+
+    As in a container whose disk is read-only.
+    """
+    found = {"outputs": chosen.outputs, "cache": chosen.cache}
+    for name, folder in found.items():
+        if folder != Path(name):
+            continue
+        try:
+            make_writable(folder)
+        except OSError as error:
+            found[name] = own_temporary(name)
+            logging.warning(
+                "The folder %s cannot be written (%s). %s is used; it may not outlive a restart of"
+                " this machine. Name another with --%s.",
+                *(folder, error.strerror, found[name], name),
+            )
+    return replace(chosen, **found)
 
 
 def check_outputs(folder: Path) -> None:

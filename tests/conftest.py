@@ -16,7 +16,7 @@ import pytest
 
 from tests.dispatch.driving import wait_for
 from tpu_ui import styles
-from tpu_ui.dispatch.interface import Status
+from tpu_ui.dispatch.interface import Dispatcher, Status
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.presets import Preset, load_all
 from tpu_ui.ui.blocks import build
@@ -89,22 +89,27 @@ def _serving(
     }
     dispatcher = LocalDispatcher(presets or presets_with(), **chosen)
     try:
-        with ThreadPoolExecutor(1) as thread:
-            app, url = thread.submit(asyncio.run, _launch(dispatcher, login)).result()
-        try:
+        with page_of(dispatcher, login) as url:
             served = Served(url, dispatcher, chosen["outputs"])
             if wait:
                 served.wait_for(lambda status: status.state == "ready")
             yield served
-        finally:
-            app.close(verbose=False)
     finally:
         dispatcher.close()
 
 
-async def _launch(
-    dispatcher: LocalDispatcher, login: tuple[str, str] | None
-) -> tuple[gr.Blocks, str]:
+@contextmanager
+def page_of(dispatcher: Dispatcher, login: tuple[str, str] | None = None) -> Iterator[str]:
+    """The page and the API of a dispatcher, and their address."""
+    with ThreadPoolExecutor(1) as thread:
+        app, url = thread.submit(asyncio.run, _launch(dispatcher, login)).result()
+    try:
+        yield url
+    finally:
+        app.close(verbose=False)
+
+
+async def _launch(dispatcher: Dispatcher, login: tuple[str, str] | None) -> tuple[gr.Blocks, str]:
     """In a running loop, because without one Gradio makes a loop for each lock and closes none;
     and in a thread of its own, because Playwright's loop may run in this one."""
     app = queued(build(dispatcher, login))

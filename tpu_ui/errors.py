@@ -103,5 +103,9 @@ class WorkerDiedError(TpuUiError):
     survives = False
 
 
+class AwayError(TpuUiError):
+    """The TPU UI that does the work cannot be reached. The message says which, and since when."""
+
+
 class JobCancelledError(TpuUiError):
     """Somebody cancelled the job."""

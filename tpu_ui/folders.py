@@ -1,6 +1,7 @@
 """Folders and files that the app writes, and how many of them are kept."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,6 +33,19 @@ def write_whole(path: Path, content: bytes) -> None:
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def own_temporary(name: str) -> Path:
+    """A folder of this user alone, on a disk that may not outlive the machine; the same one again
+    while it is there."""
+    root = Path(tempfile.gettempdir()) / f"tpu-ui-{os.getuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        root = Path(tempfile.mkdtemp(prefix="tpu-ui-"))  # somebody else was there first
+    folder = root / name
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def prune(

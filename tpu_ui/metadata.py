@@ -8,10 +8,10 @@ survives, emoji, control characters and lone surrogates included.
 import io
 import json
 import re
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 from PIL import Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
@@ -81,6 +81,16 @@ class ImageInfo:
         """Plain JSON values: what the API returns and what is stored in the PNG."""
         return {**asdict(self), "notices": list(self.notices), "styles": list(self.styles)}
 
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Self:
+        """What `to_dict` made this of; what another version has added is left out.
+
+        Raises KeyError, TypeError or ValueError for anything else.
+        """
+        known = {one.name: told[one.name] for one in fields(cls) if one.name in told}
+        lists = {name: tuple(told.get(name, ())) for name in ("notices", "styles")}
+        return cls(**{**known, **lists, "timings_s": Timings(**told["timings_s"])})
+
 
 def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:
     """The bytes of a PNG file of `pixels` (RGB) that carries `info`."""
@@ -92,12 +102,12 @@ def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:
     return file.getvalue()
 
 
-def read_png(path: Path) -> dict[str, Any]:
+def read_png(file: Path | BinaryIO) -> dict[str, Any]:
     """The info dict that `encode_png` wrote; of another program's picture, what `read_parameters`
     makes of it. Raises MetadataError, saying what is wrong.
     """
     try:
-        with Image.open(path, formats=["PNG"]) as image:
+        with Image.open(file, formats=["PNG"]) as image:
             if image.width * image.height > MAX_FILE_PX:
                 raise MetadataError("The picture is too large to be one of ours.")
             text = getattr(image, "text", {})

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tpu_ui.errors import SettingsError
 
@@ -31,7 +32,7 @@ class Settings:
 
     `mode` is None for the model's own default, `chips` for all there are. `lock` is resolved: on by
     itself when the app is shared or hosted, and so is `keep_days`. A `keep_` of 0 means no limit.
-    `password` never leaves this object but to the server's login.
+    `auth` and `remote_token` leave this object for the logins alone.
     """
 
     device: str
@@ -44,6 +45,7 @@ class Settings:
     lock_given: bool
     host: str
     port: int
+    root_path: str | None
     share: bool
     auth: tuple[str, str] | None
     workers: int
@@ -57,6 +59,8 @@ class Settings:
     keep_days: float
     log_prompts: bool
     hosted: bool
+    remote: str | None
+    remote_token: str | None
 
     def __repr__(self) -> str:
         return f"Settings(device={self.device}, model={self.model})"  # never the password
@@ -85,6 +89,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         lock_given=given.lock is not None,
         host=given.host,
         port=given.port,
+        root_path=given.root_path,
         share=given.share,
         auth=given.auth,
         workers=given.workers,
@@ -98,6 +103,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         keep_days=keep_days,
         log_prompts=given.log_prompts,
         hosted=hosted,
+        remote=given.remote,
+        remote_token=given.remote_token,
     )
 
 
@@ -127,6 +134,7 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     )
     add("--host", default="0.0.0.0" if hosted else "127.0.0.1", help="address to listen on")
     add("--port", type=_port, default=DEFAULT_PORT, help=f"port (default: {DEFAULT_PORT})")
+    add("--root-path", type=_root_path, metavar="PATH", help="where a proxy has the page: /tpu")
     add("--share", action=argparse.BooleanOptionalAction, default=False, help="make a share link")
     add("--auth", type=_login, metavar="USER:PASSWORD", help="ask for this login")
     add(
@@ -137,6 +145,12 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     )
     add("--outputs", type=Path, default=Path("outputs"), help="folder for the pictures")
     add("--cache", type=Path, default=Path("cache"), help="folder for compiled programs")
+    add("--remote", type=_url, metavar="URL", help="have another TPU UI do the work")
+    add(
+        "--remote-token",
+        metavar="TOKEN",
+        help="for it: USER:PASSWORD of its --auth; the variable keeps it out of process lists",
+    )
     _add_limits(parser)
     return parser
 
@@ -230,6 +244,25 @@ def _amount(text: str) -> float:
     if not 0 <= amount <= 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number, 0 or more")
     return amount
+
+
+def _root_path(text: str) -> str:
+    """A path, or the whole public address."""
+    if not text.startswith(("/", "http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no path; write /tpu or https://HOST/tpu")
+    return text.rstrip("/")
+
+
+def _url(text: str) -> str:
+    """An address to put paths behind. A login in it would be shown with it."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address; write http://HOST:PORT")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise argparse.ArgumentTypeError(
+            "it takes an address alone; a login goes into --remote-token"
+        )
+    return text.rstrip("/")
 
 
 def _login(text: str) -> tuple[str, str]:

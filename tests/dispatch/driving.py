@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from tpu_ui.dispatch.interface import ImageSaved, Status, Update
-from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Status, Update
 from tpu_ui.presets import Preset, load
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Stepped
 from tpu_ui.request import GenerationRequest, validate
@@ -61,13 +60,13 @@ def make_preset(
 
 
 def ask(
-    dispatcher: LocalDispatcher, prompt: str = "a hill", model: str = "demo", **wishes: object
+    dispatcher: Dispatcher, prompt: str = "a hill", model: str = "demo", **wishes: object
 ) -> GenerationRequest:
     return validate(dispatcher.limits(model), prompt=prompt, **{"seed": 7, **wishes})
 
 
 def wait_for(
-    dispatcher: LocalDispatcher, claim: Callable[[Status], bool], timeout_s: float = TIMEOUT_S
+    dispatcher: Dispatcher, claim: Callable[[Status], bool], timeout_s: float = TIMEOUT_S
 ) -> Status:
     """The first status for which `claim` holds."""
     tick = threading.Event()
@@ -80,7 +79,7 @@ def wait_for(
     raise AssertionError(f"did not come about; last status: {dispatcher.status()}")
 
 
-def wait_ready(dispatcher: LocalDispatcher) -> Status:
+def wait_ready(dispatcher: Dispatcher) -> Status:
     return wait_for(dispatcher, lambda status: status.state == "ready")
 
 
@@ -98,13 +97,11 @@ def in_time(work: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     return results[0]
 
 
-def all_updates(
-    dispatcher: LocalDispatcher, job: str, timeout_s: float = TIMEOUT_S
-) -> list[Update]:
+def all_updates(dispatcher: Dispatcher, job: str, timeout_s: float = TIMEOUT_S) -> list[Update]:
     return in_time(lambda: list(dispatcher.updates(job)), timeout_s)
 
 
-def ending_of(dispatcher: LocalDispatcher, job: str, timeout_s: float = TIMEOUT_S) -> Ending:
+def ending_of(dispatcher: Dispatcher, job: str, timeout_s: float = TIMEOUT_S) -> Ending:
     """The one ending of a job, which is also its last update."""
     updates = all_updates(dispatcher, job, timeout_s)
     endings = [update for update in updates if isinstance(update, Finished | Failed | Cancelled)]
@@ -113,11 +110,11 @@ def ending_of(dispatcher: LocalDispatcher, job: str, timeout_s: float = TIMEOUT_
     return endings[0]
 
 
-def saved_by(dispatcher: LocalDispatcher, job: str) -> list[ImageSaved]:
+def saved_by(dispatcher: Dispatcher, job: str) -> list[ImageSaved]:
     return [one for one in all_updates(dispatcher, job) if isinstance(one, ImageSaved)]
 
 
-def wait_step(dispatcher: LocalDispatcher, job: str, step: int = 1) -> None:
+def wait_step(dispatcher: Dispatcher, job: str, step: int = 1) -> None:
     """Until the job has done `step`."""
 
     def follow() -> bool:

@@ -36,18 +36,19 @@ def refusal(client: Client, api_name: str = "/generate", **inputs: object) -> st
     return str(caught.value)
 
 
-def test_exactly_the_five_promised_endpoints_are_public(client: Client) -> None:
+def test_exactly_the_promised_endpoints_are_public(client: Client) -> None:
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
     parameters = {
         name: [(one["parameter_name"], one["parameter_has_default"]) for one in info["parameters"]]
         for name, info in endpoints.items()
     }
     optional = ["negative_prompt", "model", "mode", "size", "steps", "guidance", "seed", "count"]
-    optional += ["lora", "lora_weight", "styles"]
+    optional += ["lora", "lora_weight", "styles", "previews"]
     assert parameters == {
         "/generate": [("prompt", False), *((name, True) for name in optional)],
         "/warm_up": [("model", True), ("mode", True), ("size", True)],
         "/status": [],
+        "/models": [],
         "/cancel": [("job", False)],
         "/read_metadata": [("image", False)],
     }
@@ -143,6 +144,22 @@ def test_status_tells_everything_promised(client: Client) -> None:
     assert (status["strategy"], status["devices"]) == ("resident", 1)
     assert status["strategy_reason"] == "no limit is known for this device's memory"
     assert {"state", "seconds", "expected_s"} <= status["sizes"]["192x320"].keys()
+
+
+def test_models_tell_what_each_takes_here(client: Client) -> None:
+    models = client.predict(api_name="/models")
+    assert models.keys() >= {"demo", "sdxl"}
+    demo = models["demo"]
+    assert demo["preset"]["sizes"] == ["256x256", "320x192", "192x320"]
+    assert (demo["modes"], demo["default_mode"]) == (["eager", "fused", "compiled"], "compiled")
+    assert demo["unavailable_sizes"] == {}
+    assert "night" in [style["name"] for style in demo["styles"]]
+
+
+def test_a_refusal_names_its_kind(client: Client) -> None:
+    with pytest.raises(AppError) as caught:
+        client.predict("a tree", size="320x192", api_name="/generate")
+    assert caught.value.title == "LockedError"
 
 
 def test_a_client_learns_its_job_at_once_and_can_cancel_it(client: Client) -> None:

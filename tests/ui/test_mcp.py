@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.conftest import Serve, Served
 from tpu_ui.request import GenerationRequest
 
-TOOLS = {"generate", "warm_up", "status", "cancel", "read_metadata"}
+TOOLS = {"generate", "warm_up", "status", "models", "cancel", "read_metadata"}
 
 
 def with_session(

@@ -20,6 +20,7 @@ from tpu_ui.dispatch.interface import (
     Update,
     WorkerReport,
 )
+from tpu_ui.dispatch.wire import status_dict
 from tpu_ui.metadata import ImageInfo, Timings
 from tpu_ui.protocol import Cancelled, Failed, Finished, Loading, Memory, Stepped, Warmed, Warming
 from tpu_ui.request import Limits
@@ -301,7 +302,7 @@ def test_strip_and_status_tell_the_strategy_and_its_reason() -> None:
     now = status(placement=Placement(Strategy.SHARDED, 8, reason="needs <20 GiB"))
     page = strip.strip_html(ENGLISH, now, "Demo", Mode.COMPILED)
     assert '<div title="needs &lt;20 GiB"><dt>Strategy</dt><dd>Sharded</dd></div>' in page
-    told = strip.status_dict(now)
+    told = status_dict(now)
     assert (told["strategy"], told["devices"]) == ("sharded", 8)
     assert told["strategy_reason"] == "needs <20 GiB"
 

@@ -31,11 +31,16 @@ def save(made: ImageMade, asked: ImageSize, queue_s: float, outputs: Path) -> Im
         )
     info = _with_queue(made.info, queue_s)
     pixels = Image.frombytes("RGB", (width_px, height_px), made.rgb)
-    # The date of the person at the machine, for a folder they look into.
-    folder = outputs / datetime.now().astimezone().date().isoformat()
-    path = folder / f"{made.job}-{made.image}-{info.seed}.png"
+    path = place(outputs, made.job, made.image, info.seed)
     write_whole(path, encode_png(pixels, info))
     return ImageSaved(made.job, made.image, path, info)
+
+
+def place(outputs: Path, job: str, image: int, seed: int) -> Path:
+    """Where a picture of today goes."""
+    # The date of the person at the machine, for a folder they look into.
+    folder = outputs / datetime.now().astimezone().date().isoformat()
+    return folder / f"{job}-{image}-{seed}.png"
 
 
 def save_or_say(

@@ -1,4 +1,4 @@
-"""The five endpoints that programs depend on; design.md fixes their names and inputs.
+"""The endpoints that programs depend on; design.md fixes their names and inputs.
 
 Each takes plain values, so that a refusal is always `request.validate`'s or the dispatcher's own
 sentence. The docstrings below are the API's documentation.
@@ -7,33 +7,30 @@ sentence. The docstrings below are the API's documentation.
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 from urllib.parse import quote
 
 import gradio as gr
 from gradio.route_utils import API_PREFIX
 from gradio_client.utils import is_file_obj_with_meta
 
-from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Queued, Update
+from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Update
+from tpu_ui.dispatch.wire import model_dict, reader_dict, status_dict, update_dict
 from tpu_ui.errors import InvalidRequestError, JobCancelledError, TpuUiError
 from tpu_ui.metadata import read_png
-from tpu_ui.protocol import (
-    Cancelled,
-    Failed,
-    Finished,
-    ImageMade,
-    Loading,
-    Stepped,
-    Warmed,
-    Warming,
-)
+from tpu_ui.protocol import Cancelled, Failed, Finished
 from tpu_ui.request import check_mode, check_size
 from tpu_ui.shapes import shown
-from tpu_ui.ui import strip
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
-from tpu_ui.ui.listening import ANSWER_S, JOB_CONCURRENCY_ID, JOB_LISTENERS, REPEAT_S
+from tpu_ui.ui.listening import (
+    ANSWER_S,
+    JOB_CONCURRENCY_ID,
+    JOB_LISTENERS,
+    PROGRESS_S,
+    REPEAT_S,
+)
 from tpu_ui.ui.visitor import visitor_of
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
@@ -48,8 +45,11 @@ def add_endpoints(dispatcher: Dispatcher) -> None:
     }
     gr.api(_documented(_generate(dispatcher), Generated), api_name="generate", **jobs)
     gr.api(_documented(_warm_up(dispatcher), dict[str, Any]), api_name="warm_up", **jobs)
-    # These three answer at once, also while every listener's place is taken.
+    # These answer at once, also while every listener's place is taken.
     gr.api(_status(dispatcher), api_name="status", queue=False)
+    gr.api(_models(dispatcher), api_name="models", queue=False)
+    # For another TPU UI alone: megabytes, of which a person or a language model has no use.
+    gr.api(_readers(dispatcher), api_name="readers", queue=False, api_visibility="undocumented")
     gr.api(_cancel(dispatcher), api_name="cancel", queue=False)
     gr.api(_read_metadata(), api_name="read_metadata", queue=False)
 
@@ -77,6 +77,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
         lora: str | None = None,
         lora_weight: float | None = None,
         styles: list[str] | None = None,
+        previews: bool = False,
         request: gr.Request | None = None,
     ) -> Iterator[GeneratedSoFar]:
         """Make pictures of a prompt. Returns (images, info): PNG files, and what made each one.
@@ -98,6 +99,8 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             lora: One of the model's LoRA files.
             lora_weight: How much of it; 1 if left out.
             styles: Names of styles (presets/styles.toml) to lay over the prompt, in this order.
+            previews: Answer as often as for a page, with a "preview" now and then: what the picture
+                looks like by now, a JPEG file in base64.
         """
         form = Form(
             prompt=prompt,
@@ -121,7 +124,8 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
             images: list[dict[str, Any]] = []
             infos: list[dict[str, Any]] = []
             saved: set[Path] = set()
-            for update in dispatcher.updates(job, ANSWER_S, REPEAT_S):
+            pace_s = PROGRESS_S if previews else ANSWER_S
+            for update in dispatcher.updates(job, pace_s, REPEAT_S):
                 _raise_if_lost(update)
                 if isinstance(update, ImageSaved):
                     if update.path in saved:
@@ -131,9 +135,9 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
                     infos.append(update.info.to_dict())
                     # Clients fetch every file of every answer: on the way, a picture is told of.
                     if update.image < asked.count:
-                        yield [], [{**progress_dict(update), "url": file_url(images[-1])}]
+                        yield [], [{**update_dict(update), "url": file_url(images[-1])}]
                 elif not isinstance(update, Finished):
-                    yield [], [progress_dict(update)]
+                    yield [], [update_dict(update, bool(previews))]
             yield images, infos
 
     return generate
@@ -162,7 +166,7 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
             for update in dispatcher.updates(job, ANSWER_S):
                 _raise_if_lost(update)
                 if not isinstance(update, Finished):
-                    last = {**progress_dict(update), **what}
+                    last = {**update_dict(update), **what}
                     yield last
             yield {**last, "state": "ready"}
 
@@ -177,9 +181,39 @@ def _status(dispatcher: Dispatcher) -> Callable[[], dict[str, Any]]:
         many devices. strategy_reason says why.
         """
         with said_plainly(escape=False):
-            return strip.status_dict(dispatcher.status())
+            return status_dict(dispatcher.status())
 
     return status
+
+
+def _models(dispatcher: Dispatcher) -> Callable[[], dict[str, Any]]:
+    def models() -> dict[str, Any]:
+        """Every model on offer, by name, with what it takes here.
+
+        preset is its file in presets/ (README, "Add a model"); the rest depends on this machine:
+        the modes, the sizes that cannot fit and why, the styles that suit the model.
+        """
+        with said_plainly(escape=False):
+            return {
+                name: model_dict(preset, dispatcher.limits(name))
+                for name, preset in dispatcher.presets.items()
+            }
+
+    return models
+
+
+def _readers(dispatcher: Dispatcher) -> Callable[[str], list[dict[str, Any]]]:
+    def readers(model: str) -> list[dict[str, Any]]:
+        """How the text encoders of a model read a prompt; none before it has been loaded.
+
+        Parameters:
+            model: Name of the model.
+        """
+        with said_plainly(escape=False):
+            known = dispatcher.readers(limits_of(dispatcher, model).model)
+            return [reader_dict(one) for one in known]
+
+    return readers
 
 
 def _cancel(dispatcher: Dispatcher) -> Callable[[str], dict[str, Any]]:
@@ -214,66 +248,6 @@ def _read_metadata() -> Callable[[gr.FileData], dict[str, Any]]:
             return read_png(Path(image["path"]))
 
     return read_metadata
-
-
-def progress_dict(update: Update) -> dict[str, Any]:
-    """An update as plain JSON values, with a "state"."""
-    match update:
-        case Queued():
-            return {
-                "job": update.job,
-                "state": "queued",
-                "position": update.position,
-                "expected_s": update.expected_s,
-            }
-        case Loading():
-            return {
-                "job": update.job,
-                "state": "loading",
-                "component": update.component,
-                "index": update.index,
-                "count": update.count,
-                "loaded_bytes": update.loaded_bytes,
-                "total_bytes": update.total_bytes,
-            }
-        case Warming():
-            return {
-                "job": update.job,
-                "state": "compiling",
-                "size": str(update.size),
-                "stage": update.stage,
-                "programs_compiled": update.programs_compiled,
-                "elapsed_s": update.elapsed_s,
-                "expected_s": update.expected_s,
-            }
-        case Warmed():
-            return {
-                "job": update.job,
-                "state": "ready",
-                "size": str(update.size),
-                "programs_compiled": update.programs_compiled,
-                "elapsed_s": update.elapsed_s,
-            }
-        case Stepped():
-            return {
-                "job": update.job,
-                "state": "running",
-                "image": update.image,
-                "count": update.count,
-                "step": update.step,
-                "steps": update.steps,
-                "left_s": update.left_s,
-            }
-        case ImageSaved() | ImageMade():
-            return {"job": update.job, "state": "running", "image": update.image}
-        case Finished():
-            return {"job": update.job, "state": "finished"}
-        case Cancelled():
-            return {"job": update.job, "state": "cancelled"}
-        case Failed():
-            return {"job": update.job, "state": "failed", "message": update.message}
-        case _:
-            assert_never(update)
 
 
 def _raise_if_lost(update: Update) -> None:

@@ -50,5 +50,8 @@ def as_gradio_error(error: Exception, words: Words = ENGLISH, *, escape: bool) -
     text = words.sentence(str(error)) if known else words(UNEXPECTED)
     if len(text) > MAX_MESSAGE_CHARACTERS:
         text = text[: MAX_MESSAGE_CHARACTERS - 3] + "..."
-    text = html.escape(text) if escape else text
-    return gr.Error(text, title=words("Error"), print_exception=False)
+    if escape:
+        return gr.Error(html.escape(text), title=words("Error"), print_exception=False)
+    # For programs, which can tell by it what to do.
+    title = type(error).__name__ if known else "Error"
+    return gr.Error(text, title=title, print_exception=False)

@@ -90,7 +90,10 @@ class Handlers:
         settings = as_before(words, Visited(model), self._dispatcher.limits(model))
         examples = gr.update(samples=example_rows(self._dispatcher, model))
         living = self._live_parts(words, None, Chosen(model))
-        return model, Visited(model), examples, *settings, *living
+        # Those of another app may not have been known when the page was built.
+        known = [(preset.title, name) for name, preset in self._dispatcher.presets.items()]
+        models = gr.update(choices=known, value=model)
+        return models, Visited(model), examples, *settings, *living
 
     def model_changed(
         self, visit: gr.Request | None, visited: Visited, model: object, *values: object

@@ -18,7 +18,7 @@ from tpu_ui.dispatch.interface import Dispatcher, Report, Status
 from tpu_ui.shapes import ProgramState
 from tpu_ui.ui.door import Door
 
-HTTP_STATUS = {"ready": 200, "starting": 503, "warming": 503, "failed": 500}
+HTTP_STATUS = {"ready": 200, "starting": 503, "warming": 503, "away": 503, "failed": 500}
 RETRY_S = 5
 
 
@@ -46,9 +46,10 @@ def health_routes(dispatcher: Dispatcher, door: Door) -> list[Route]:
 
 def state_of(now: Status) -> str:
     """ "starting" (no worker has a device yet), "warming" (nothing can be asked for yet), "ready"
-    (also while a further size is compiled) or "failed"."""
-    if now.state == "failed":
-        return "failed"
+    (also while a further size is compiled), "away" (the app that does the work is out of reach) or
+    "failed"."""
+    if now.state in ("failed", "away"):
+        return now.state
     if now.state in ("ready", "busy"):
         return "ready"
     if now.device is None:

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import (
+    AwayError,
     InvalidRequestError,
     JobCancelledError,
     LockedError,
@@ -37,6 +38,7 @@ from tpu_ui.ui.visitor import address_of
 
 PATH = "/v1/images/generations"
 MAX_BODY_BYTES = 1_000_000
+AWAY_RETRY_S = 5
 OURS = ("negative_prompt", "mode", "steps", "guidance", "seed", "lora", "lora_weight", "styles")
 TAKEN = ("prompt", "model", "n", "size", "response_format", "user", *OURS)
 # The only values of these that are true of what this server does. `user` changes no picture.
@@ -145,7 +147,7 @@ class _Images:
             count=body.get("n"),
             **{name: body.get(name) for name in OURS},
         )
-        root_url = get_root_url(request, PATH, None)
+        root_url = get_root_url(request, PATH, request.app.root_path)
         wants_url = self._wants_url(body.get("response_format"))
         # For whoever asks on behalf of many: each of them has a turn of her own.
         return _Call(form, wants_url, root_url, str(body.get("user") or ""))
@@ -251,6 +253,10 @@ def _as_refusal(error: TpuUiError) -> RefusalError:
         case QueueFullError():
             refusal = RefusalError(429, str(error), "rate_limit_error", code="queue_full")
             refusal.retry_s = max(1, round(error.wait_s or 1))
+            return refusal
+        case AwayError():
+            refusal = RefusalError(503, str(error), "server_error", code="out_of_reach")
+            refusal.retry_s = AWAY_RETRY_S
             return refusal
         case _:
             return RefusalError(500, str(error), "server_error")

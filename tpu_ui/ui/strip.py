@@ -1,4 +1,4 @@
-"""The status strip and the table of programs: the whole app's state as HTML, and as JSON values.
+"""The status strip and the table of programs: the whole app's state as HTML.
 
 Pure functions of a Status. The same state gives the same text, so that the page is only touched
 when something has changed.
@@ -6,7 +6,6 @@ when something has changed.
 
 import html
 from collections.abc import Mapping
-from typing import Any
 
 from tpu_ui.dispatch.interface import SizeStatus, Status
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
@@ -19,6 +18,7 @@ STATE_TITLES = {
     "ready": "Ready",
     "busy": "Busy",
     "failed": "Failed",
+    "away": "Out of reach",
 }
 
 LOCKED = "Locked: nobody can start a compilation by asking for a picture."
@@ -115,48 +115,6 @@ def table_html(
         f'<th scope="col">{words("Mode")}</th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table><p>{total}</p></div>"
     )
-
-
-def status_dict(status: Status) -> dict[str, Any]:
-    """The `/status` endpoint's answer: plain JSON values."""
-    programs = {
-        mode.value: {str(size): _size_dict(one) for size, one in sizes.items()}
-        for mode, sizes in status.sizes.items()
-    }
-    return {
-        "device": status.device.value if status.device else None,
-        "device_reason": status.device_reason,
-        "chip": status.chip,
-        "model": status.model,
-        "mode": status.mode.value,
-        "state": status.state,
-        "detail": status.detail,
-        "locked": status.locked,
-        "sizes": programs.get(status.mode.value, {}),
-        "programs": programs,
-        "queue_length": status.queue_length,
-        "programs_compiled": status.programs_compiled,
-        "programs_compiled_since_ready": status.programs_compiled_since_ready,
-        "workers": status.workers,
-        "strategy": status.placement.strategy.value,
-        "strategy_reason": status.placement.reason,
-        "devices": status.placement.devices,
-        "needs": status.placement.needs,
-        "plan": status.plan,
-    }
-
-
-def _size_dict(programs: SizeStatus) -> dict[str, Any]:
-    return {
-        "state": programs.state.value,
-        "seconds": programs.seconds,
-        "expected_s": programs.expected_s,
-        "programs_compiled": programs.programs_compiled,
-        "stage": programs.stage,
-        "expected_elsewhere": programs.elsewhere,
-        "reason": programs.unfit or programs.reason,
-        "fits": not programs.unfit,
-    }
 
 
 def _expected_s(programs: SizeStatus) -> float | None:

@@ -8,8 +8,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tpu_ui.dispatch.wire import CALLER
+
 MCP = "/gradio_api/mcp"
-MARK = "x-tpu-ui-caller"
 
 
 class Marking:
@@ -27,7 +28,7 @@ class Marking:
         if scope["type"] == "http" and MCP in scope["path"]:
             address = address_of(Request(scope)).encode()
             mark = hashlib.blake2b(address, key=self._key, digest_size=16).hexdigest()
-            MutableHeaders(scope=scope)[MARK] = mark
+            MutableHeaders(scope=scope)[CALLER] = mark
         await self._app(scope, receive, send)
 
 
@@ -35,7 +36,7 @@ def visitor_of(request: gr.Request | None) -> str:
     """One open page, or one Gradio client; a caller without either, by address."""
     if request is None:  # called from within
         return ""
-    return request.headers.get(MARK) or request.session_hash or address_of(request.request)
+    return request.headers.get(CALLER) or request.session_hash or address_of(request.request)
 
 
 def address_of(request: Request | None) -> str:
