@@ -24,10 +24,12 @@ from tpu_ui.dispatch.logs import folder_of
 from tpu_ui.dispatch.watchdog import Patience
 from tpu_ui.errors import SettingsError, TpuUiError
 from tpu_ui.folders import Bounds, make_writable
+from tpu_ui.passwords import Secret, known_logins
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode, Strategy
 
 TEMPORARY = "tpu-ui-page"
+PRIVATE_NETWORKS = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,::1,fc00::/7"
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -40,6 +42,7 @@ def main(arguments: list[str]) -> int:
             chosen = settings.from_process(arguments)
             check_port(chosen.host, chosen.port)
             check_outputs(chosen.outputs)
+            logins = known_logins(chosen.auth or chosen.owner, chosen.visitors)
             keep_log(chosen.cache)
             dispatcher = make_dispatcher(chosen, temporary)
         except TpuUiError as error:
@@ -47,7 +50,7 @@ def main(arguments: list[str]) -> int:
             return 2
         signal.signal(signal.SIGTERM, _interrupt)
         try:
-            serve(chosen, dispatcher)
+            serve(chosen, dispatcher, logins)
         except KeyboardInterrupt:
             logging.info("stopping")
         finally:
@@ -99,7 +102,7 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDis
         warm=chosen.warm,
         locked=chosen.lock,
         # Where nobody can show that she is the owner, nobody can have unlocked it.
-        lock_is_fixed=chosen.lock_given or (chosen.lock and chosen.auth is None),
+        lock_is_fixed=chosen.lock_given or (chosen.lock and not chosen.has_owner),
         workers=chosen.workers,
         outputs=chosen.outputs,
         cache=chosen.cache,
@@ -119,19 +122,24 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> LocalDis
     )
 
 
-def serve(chosen: Settings, dispatcher: LocalDispatcher) -> None:
+def serve(chosen: Settings, dispatcher: LocalDispatcher, logins: dict[str, Secret]) -> None:
     """Open the port at once, say where, and serve the page; blocks until interrupted."""
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queue_arguments  # noqa: PLC0415
+    from tpu_ui.ui.opening import opened  # noqa: PLC0415
 
-    page = build(dispatcher, chosen.auth).queue(**queue_arguments())
+    if chosen.hosted:
+        # The server takes a visitor's address from such proxies alone; a Space is behind one.
+        os.environ.setdefault("FORWARDED_ALLOW_IPS", PRIVATE_NETWORKS)
+    door = opened(chosen, logins, dispatcher.locked_at_start)
+    page = build(dispatcher, door).queue(**queue_arguments())
     _, local_url, share_url = page.launch(
         quiet=True,
         prevent_thread_lock=True,
         server_name=chosen.host,
         server_port=chosen.port,
         share=chosen.share,
-        **launch_arguments(dispatcher, chosen.auth),
+        **launch_arguments(dispatcher, door),
     )
     print(f"TPU UI is at {local_url} ; warm-up goes on behind it.", flush=True)
     if share_url:

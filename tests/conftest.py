@@ -18,8 +18,10 @@ from tests.dispatch.driving import wait_for
 from tpu_ui import styles
 from tpu_ui.dispatch.interface import Status
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.passwords import known_logins
 from tpu_ui.presets import Preset, load_all
 from tpu_ui.ui.blocks import build
+from tpu_ui.ui.door import Door, door_of, usual_door
 from tpu_ui.ui.launch import launch_arguments, queue_arguments
 
 # The tests' own process uses torch on the CPU only. Workers look after themselves.
@@ -71,6 +73,7 @@ def _serving(
     presets: dict[str, Preset] | None = None,
     wait: bool = True,
     login: tuple[str, str] | None = None,
+    door: Door | None = None,
     **options: Any,
 ) -> Iterator[Served]:
     chosen: dict[str, Any] = {
@@ -87,10 +90,14 @@ def _serving(
         "styles": styles.load(load_all()),
         **options,
     }
+    if login is not None:
+        door = door_of(owner=login[0], logins=known_logins(login, None), closed=True)
+    # Whoever calls owns the app, locked or not, unless a test says who does.
+    door = door or usual_door(locked_at_start=False)
     dispatcher = LocalDispatcher(presets or presets_with(), **chosen)
     try:
         with ThreadPoolExecutor(1) as thread:
-            app, url = thread.submit(asyncio.run, _launch(dispatcher, login)).result()
+            app, url = thread.submit(asyncio.run, _launch(dispatcher, door)).result()
         try:
             served = Served(url, dispatcher, chosen["outputs"])
             if wait:
@@ -102,18 +109,16 @@ def _serving(
         dispatcher.close()
 
 
-async def _launch(
-    dispatcher: LocalDispatcher, login: tuple[str, str] | None
-) -> tuple[gr.Blocks, str]:
+async def _launch(dispatcher: LocalDispatcher, door: Door) -> tuple[gr.Blocks, str]:
     """In a running loop, because without one Gradio makes a loop for each lock and closes none;
     and in a thread of its own, because Playwright's loop may run in this one."""
-    app = build(dispatcher, login).queue(**queue_arguments())
+    app = build(dispatcher, door).queue(**queue_arguments())
     _, url, _ = app.launch(
         server_name="127.0.0.1",
         server_port=free_port(),
         prevent_thread_lock=True,
         quiet=True,
-        **launch_arguments(dispatcher, login),
+        **launch_arguments(dispatcher, door),
     )
     return app, url
 
