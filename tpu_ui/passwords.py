@@ -36,9 +36,9 @@ class Secret:
     digest: bytes
 
     @classmethod
-    def of(cls, password: str) -> "Secret":
+    def of(cls, password: str, cost: tuple[int, int, int] = COST) -> "Secret":
         salt = secrets.token_bytes(16)
-        return cls(COST, salt, _digest(password, COST, salt))
+        return cls(cost, salt, _digest(password, cost, salt))
 
     @classmethod
     def read(cls, text: str) -> "Secret":
@@ -70,7 +70,8 @@ class Logins:
 
     def __init__(self, known: Mapping[str, Secret]) -> None:
         self._known = dict(known)
-        self._nobodys = Secret.of(secrets.token_urlsafe()) if known else None
+        cost = max((one.cost for one in known.values()), default=COST)
+        self._nobodys = Secret.of(secrets.token_urlsafe(), cost) if known else None
         self._key = secrets.token_bytes(32)
         self._right: dict[bytes, None] = {}
         self._lock = threading.Lock()

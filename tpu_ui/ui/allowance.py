@@ -50,6 +50,10 @@ class Window:
                     del recent[at]
                     break
 
+    def forget(self) -> None:
+        with self._lock:
+            self._taken.clear()
+
     def _wait_s(self, key: str, count: int) -> float:
         if count > self.most:
             return math.inf
