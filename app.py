@@ -27,11 +27,13 @@ from tpu_ui.dispatch.remote import RemoteDispatcher
 from tpu_ui.dispatch.watchdog import Patience
 from tpu_ui.errors import SettingsError, TpuUiError
 from tpu_ui.folders import Bounds, make_writable, own_temporary
+from tpu_ui.passwords import Secret, known_logins
 from tpu_ui.settings import Settings
 from tpu_ui.shapes import Mode, Strategy
 
 FIRST_LOOK_S = 1.0  # a far app may be away; the page is up all the same
 TEMPORARY = "tpu-ui-page"
+PRIVATE_NETWORKS = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,::1,fc00::/7"
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -45,6 +47,7 @@ def main(arguments: list[str]) -> int:
             check_port(chosen.host, chosen.port)
             chosen = with_folders(chosen)
             check_outputs(chosen.outputs)
+            logins = known_logins(chosen.auth or chosen.owner, chosen.visitors)
             keep_log(chosen.cache)
             dispatcher = make_dispatcher(chosen, temporary)
         except TpuUiError as error:
@@ -52,7 +55,7 @@ def main(arguments: list[str]) -> int:
             return 2
         signal.signal(signal.SIGTERM, _interrupt)
         try:
-            serve(chosen, dispatcher)
+            serve(chosen, dispatcher, logins)
         except KeyboardInterrupt:
             logging.info("stopping")
         finally:
@@ -106,7 +109,7 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> Dispatch
         temporary=temporary,
     )
     # Where nobody can show that she is the owner, nobody can have unlocked it.
-    lock_is_fixed = chosen.lock_given or (chosen.lock and chosen.auth is None)
+    lock_is_fixed = chosen.lock_given or (chosen.lock and not chosen.has_owner)
     if chosen.remote is not None:
         return RemoteDispatcher(
             models,
@@ -141,14 +144,19 @@ def make_dispatcher(chosen: Settings, temporary: Path | None = None) -> Dispatch
     )
 
 
-def serve(chosen: Settings, dispatcher: Dispatcher) -> None:
+def serve(chosen: Settings, dispatcher: Dispatcher, logins: dict[str, Secret]) -> None:
     """Open the port at once, say where, and serve the page; blocks until interrupted."""
     from tpu_ui.ui.blocks import build  # noqa: PLC0415 - Gradio takes seconds; workers start first
     from tpu_ui.ui.launch import launch_arguments, queued  # noqa: PLC0415
+    from tpu_ui.ui.opening import opened  # noqa: PLC0415
 
     if isinstance(dispatcher, RemoteDispatcher):
         dispatcher.wait_for_first_look(FIRST_LOOK_S)  # most of it has gone by
-    page = queued(build(dispatcher, chosen.auth))
+    if chosen.hosted:
+        # The server takes a visitor's address from such proxies alone; a Space is behind one.
+        os.environ.setdefault("FORWARDED_ALLOW_IPS", PRIVATE_NETWORKS)
+    door = opened(chosen, logins, dispatcher.locked_at_start)
+    page = queued(build(dispatcher, door))
     _, local_url, share_url = page.launch(
         quiet=True,
         prevent_thread_lock=True,
@@ -156,7 +164,7 @@ def serve(chosen: Settings, dispatcher: Dispatcher) -> None:
         server_port=chosen.port,
         root_path=chosen.root_path,
         share=chosen.share,
-        **launch_arguments(dispatcher, chosen.auth),
+        **launch_arguments(dispatcher, door),
     )
     print(f"TPU UI is at {local_url} ; warm-up goes on behind it.", flush=True)
     if share_url:

@@ -18,8 +18,10 @@ from tests.dispatch.driving import wait_for
 from tpu_ui import styles
 from tpu_ui.dispatch.interface import Dispatcher, Status
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.passwords import known_logins
 from tpu_ui.presets import Preset, load_all
 from tpu_ui.ui.blocks import build
+from tpu_ui.ui.door import Door, door_of, usual_door
 from tpu_ui.ui.launch import launch_arguments, queued
 
 # The tests' own process uses torch on the CPU only. Workers look after themselves.
@@ -71,6 +73,7 @@ def _serving(
     presets: dict[str, Preset] | None = None,
     wait: bool = True,
     login: tuple[str, str] | None = None,
+    door: Door | None = None,
     **options: Any,
 ) -> Iterator[Served]:
     chosen: dict[str, Any] = {
@@ -87,9 +90,13 @@ def _serving(
         "styles": styles.load(load_all()),
         **options,
     }
+    if login is not None:
+        door = door_of(owner=login[0], logins=known_logins(login, None), closed=True)
+    # Whoever calls owns the app, locked or not, unless a test says who does.
+    door = door or usual_door(locked_at_start=False)
     dispatcher = LocalDispatcher(presets or presets_with(), **chosen)
     try:
-        with page_of(dispatcher, login) as url:
+        with page_of(dispatcher, door) as url:
             served = Served(url, dispatcher, chosen["outputs"])
             if wait:
                 served.wait_for(lambda status: status.state == "ready")
@@ -99,26 +106,26 @@ def _serving(
 
 
 @contextmanager
-def page_of(dispatcher: Dispatcher, login: tuple[str, str] | None = None) -> Iterator[str]:
+def page_of(dispatcher: Dispatcher, door: Door | None = None) -> Iterator[str]:
     """The page and the API of a dispatcher, and their address."""
     with ThreadPoolExecutor(1) as thread:
-        app, url = thread.submit(asyncio.run, _launch(dispatcher, login)).result()
+        app, url = thread.submit(asyncio.run, _launch(dispatcher, door)).result()
     try:
         yield url
     finally:
         app.close(verbose=False)
 
 
-async def _launch(dispatcher: Dispatcher, login: tuple[str, str] | None) -> tuple[gr.Blocks, str]:
+async def _launch(dispatcher: Dispatcher, door: Door | None) -> tuple[gr.Blocks, str]:
     """In a running loop, because without one Gradio makes a loop for each lock and closes none;
     and in a thread of its own, because Playwright's loop may run in this one."""
-    app = queued(build(dispatcher, login))
+    app = queued(build(dispatcher, door))
     _, url, _ = app.launch(
         server_name="127.0.0.1",
         server_port=free_port(),
         prevent_thread_lock=True,
         quiet=True,
-        **launch_arguments(dispatcher, login),
+        **launch_arguments(dispatcher, door),
     )
     return app, url
 

@@ -5,6 +5,7 @@ does not survive is replaced by a new one. Messages are shown to people as they 
 what would be right.
 """
 
+import math
 from typing import ClassVar
 
 
@@ -48,6 +49,31 @@ class QueueFullError(TpuUiError):
             how_long = f"{wait_s:.0f} s" if wait_s < 120 else f"{wait_s / 60:.0f} min"
             told = f"The queue is full: {waiting} jobs wait already, for about {how_long}."
             told += " Try again later."
+        error = cls(told)
+        error.wait_s = wait_s
+        return error
+
+
+class AllowanceError(TpuUiError):
+    """A visitor has asked too often, or for too much. The message says when there is more.
+    `wait_s`: the same; infinite where so much is never had at once."""
+
+    wait_s: float = 0.0
+
+    @classmethod
+    def of_requests(cls, most: int, wait_s: float) -> "AllowanceError":
+        return cls._of(f"One visitor may ask {most} times a minute.", wait_s)
+
+    @classmethod
+    def of_images(cls, most: int, left: int, wait_s: float) -> "AllowanceError":
+        return cls._of(f"One visitor may have {most} images an hour; {left} are left.", wait_s)
+
+    @classmethod
+    def _of(cls, told: str, wait_s: float) -> "AllowanceError":
+        if wait_s < math.inf:
+            minutes, seconds = math.ceil(wait_s / 60), math.ceil(wait_s)
+            how_long = f"{seconds} s" if seconds < 120 else f"{minutes} min"
+            told += f" Ask again in {how_long}."
         error = cls(told)
         error.wait_s = wait_s
         return error

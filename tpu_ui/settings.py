@@ -22,8 +22,21 @@ STRATEGIES = ("auto", "resident", "staged", "offload", "sharded")
 DEFAULT_PORT = 7860
 LEAST_PATIENCE_S = 5.0  # a worker that is well says something every two seconds
 KEEP_DAYS = 30.0  # of strangers' pictures
+RATE, IMAGES_PER_HOUR = 30, 200  # for each stranger
+SECRET = (f"{PREFIX}AUTH", f"{PREFIX}OWNER", "OAUTH_CLIENT_SECRET")
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HubSettings:
+    """What a Space is told of Hugging Face's sign-in, with `hf_oauth` in its front matter."""
+
+    provider: str
+    client_id: str
+    client_secret: str
+    scopes: str
+    own_host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +45,9 @@ class Settings:
 
     `mode` is None for the model's own default, `chips` for all there are. `lock` is resolved: on by
     itself when the app is shared or hosted, and so is `keep_days`. A `keep_` of 0 means no limit.
-    `auth` and `remote_token` leave this object for the logins alone.
+    `auth` closes the door to all others, `owner` does not; of both the owner is who has it. Their
+    passwords may be hashes, and go to the check of logins alone, as `remote_token` goes to the far
+    app alone. `hub` is where Hugging Face signs people in, and as what: set in a Space.
     """
 
     device: str
@@ -48,6 +63,12 @@ class Settings:
     root_path: str | None
     share: bool
     auth: tuple[str, str] | None
+    owner: tuple[str, str] | None
+    visitors: Path | None
+    hub: HubSettings | None
+    hub_owners: tuple[str, ...]
+    rate: int
+    images_per_hour: int
     workers: int
     outputs: Path
     cache: Path
@@ -61,6 +82,11 @@ class Settings:
     hosted: bool
     remote: str | None
     remote_token: str | None
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether somebody can show that she is the owner."""
+        return bool(self.auth or self.owner or (self.hub and self.hub_owners))
 
     def __repr__(self) -> str:
         return f"Settings(device={self.device}, model={self.model})"  # never the password
@@ -78,6 +104,10 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     public = given.share or hosted
     lock = given.lock if given.lock is not None else public
     keep_days = given.keep_days if given.keep_days is not None else KEEP_DAYS if public else 0
+    images_per_hour = given.images_per_hour
+    if images_per_hour is None:
+        images_per_hour = IMAGES_PER_HOUR if public else 0
+    _check_roles(given)
     return Settings(
         device=given.device,
         model=given.model,
@@ -92,6 +122,12 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         root_path=given.root_path,
         share=given.share,
         auth=given.auth,
+        owner=given.owner,
+        visitors=given.visitors,
+        hub=None if given.auth else _hub(environment),
+        hub_owners=_names(given.hub_owners, environment),
+        rate=given.rate if given.rate is not None else RATE if public else 0,
+        images_per_hour=images_per_hour,
         workers=given.workers,
         outputs=given.outputs,
         cache=given.cache,
@@ -109,8 +145,12 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 
 def from_process(arguments: Sequence[str]) -> Settings:
-    """The settings of this process. Raises SettingsError."""
-    return read(arguments, os.environ)
+    """The settings of this process. Raises SettingsError. What is secret of them is then taken out
+    of the environment, which the workers inherit."""
+    chosen = read(arguments, os.environ)
+    for name in SECRET:
+        os.environ.pop(name, None)
+    return chosen
 
 
 def _parser(hosted: bool) -> argparse.ArgumentParser:
@@ -136,7 +176,7 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     add("--port", type=_port, default=DEFAULT_PORT, help=f"port (default: {DEFAULT_PORT})")
     add("--root-path", type=_root_path, metavar="PATH", help="where a proxy has the page: /tpu")
     add("--share", action=argparse.BooleanOptionalAction, default=False, help="make a share link")
-    add("--auth", type=_login, metavar="USER:PASSWORD", help="ask for this login")
+    _add_roles(parser)
     add(
         "--workers",
         type=_count,
@@ -155,11 +195,24 @@ def _parser(hosted: bool) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_roles(parser: argparse.ArgumentParser) -> None:
+    """Who may do what. Passwords are better set by variables: all can see a command line."""
+    add = parser.add_argument
+    login = "USER:PASSWORD"
+    add("--auth", type=_login, metavar=login, help="ask everybody for a login; this is the owner's")
+    add("--owner", type=_login, metavar=login, help="the owner's, of a page open to visitors")
+    add("--visitors", type=Path, help="file of visitors' logins (python -m tpu_ui.passwords)")
+    add("--hub-owners", default="", help="in a Space, names of owners (default: its author)")
+
+
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     """How much of everything."""
     add = parser.add_argument
     add("--queue", type=_some, default=100, help="jobs that may wait (default: 100)")
     add("--queue-per-visitor", type=_some, default=20, help="of one visitor's (default: 20)")
+    on = "(default: 0; {} if shared or hosted)"
+    add("--rate", type=_many, help=f"requests a minute of one visitor {on.format(RATE)}")
+    add("--images-per-hour", type=_many, help=f"of one visitor {on.format(IMAGES_PER_HOUR)}")
     add(
         "--patience",
         type=_patience,
@@ -175,6 +228,31 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         default=False,
         help="have the log hold prompts (default: it holds none)",
     )
+
+
+def _check_roles(given: argparse.Namespace) -> None:
+    if given.auth and given.owner:
+        raise SettingsError("Give --auth, which keeps strangers out, or --owner, which does not.")
+    if given.visitors and not (given.auth or given.owner):
+        raise SettingsError("--visitors needs an owner: give --auth or --owner as well.")
+
+
+def _hub(environment: Mapping[str, str]) -> HubSettings | None:
+    """https://huggingface.co/docs/hub/spaces-oauth names these variables."""
+    if not ("SPACE_ID" in environment and environment.get("OAUTH_CLIENT_ID")):
+        return None
+    return HubSettings(
+        provider=environment.get("OPENID_PROVIDER_URL") or "https://huggingface.co",
+        client_id=environment["OAUTH_CLIENT_ID"],
+        client_secret=environment.get("OAUTH_CLIENT_SECRET", ""),
+        scopes=environment.get("OAUTH_SCOPES") or "openid profile",
+        own_host=environment.get("SPACE_HOST", "").split(",")[0].strip(),
+    )
+
+
+def _names(given: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    names = given or environment.get("SPACE_AUTHOR_NAME", "")
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,9 @@ from tests.browser.conftest import Open
 from tests.browser.test_page import PICTURE, ask, at_rest
 from tests.conftest import Serve, Served
 from tpu_ui.metadata import read_png
+from tpu_ui.passwords import known_logins
 from tpu_ui.shapes import ImageSize, Mode
+from tpu_ui.ui.door import door_of
 
 LOGIN = ("me", "a-long-password")
 
@@ -80,15 +82,29 @@ def test_the_owner_locks_and_unlocks_and_sees_the_machine(open_page: Open, owned
     client.close()
 
 
-def test_the_corner_of_a_locked_app_without_a_login_tells_visitors_no_more_than_programs(
-    open_page: Open, server: Served
+def test_a_visitor_sees_nothing_of_the_owners_and_signs_in_as_her(
+    serve: Serve, open_page: Open
 ) -> None:
-    page = open_page(server)
-    page.locator("#programs > button").click()
-    expect(page.locator("#program-table")).to_contain_text("ready, took")
-    page.wait_for_timeout(500)
-    expect(page.locator("#own")).to_be_hidden()
-    assert "Load: Finished" not in page.content()
+    door = door_of(owner=LOGIN[0], logins=known_logins(LOGIN, None), locked_at_start=True)
+    with serve(door=door) as served:
+        page = open_page(served)
+        expect(page.locator("#who")).to_contain_text("Sign in")
+        for hidden in ("#programs", "#warm-up"):
+            expect(page.locator(hidden)).to_be_hidden()
+        assert "Load: Finished" not in page.content()
+        page.get_by_role("link", name="Sign in").click()
+        page.get_by_label("Name").fill(LOGIN[0])
+        page.get_by_label("Password").fill(LOGIN[1])
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator("#who")).to_contain_text("me (owner)")
+        assert LOGIN[1] not in page.content()
+        assert LOGIN[1] not in page.url
+        expect(page.locator("#warm-up")).to_be_visible()
+        page.locator("#programs > button").click()
+        expect(page.locator("#log pre")).to_contain_text("WarmUp: Finished")
+        page.locator("#who button").click()
+        expect(page.locator("#who")).to_contain_text("Sign in")
+        expect(page.locator("#programs")).to_be_hidden()
 
 
 def test_who_has_logged_in_owns_a_locked_app(serve: Serve, chromium: BrowserContext) -> None:

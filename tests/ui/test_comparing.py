@@ -10,6 +10,8 @@ from tests.ui.test_view import NASTY
 from tpu_ui.grid import Grid
 from tpu_ui.request import validate
 from tpu_ui.ui.comparing import Comparing, Course, Outcome
+from tpu_ui.ui.desk import Desk
+from tpu_ui.ui.door import usual_door
 from tpu_ui.ui.form import Form
 
 FORM = Form("a tree", size="256x256", random_seed=False, seed=7)
@@ -20,8 +22,12 @@ def inputs(form: Form = FORM, *, values: object = (1, 2, 3), axis: str = "steps"
     return [axis, list(values) if isinstance(values, tuple) else values, "", [], *fields]
 
 
+def comparing_on(server: Served) -> Comparing:
+    return Comparing(server.dispatcher, Desk(server.dispatcher, usual_door(locked_at_start=False)))
+
+
 def outcomes(server: Served, form: Form = FORM) -> list[Outcome]:
-    return list(Comparing(server.dispatcher).run(None, None, *inputs(form)))
+    return list(comparing_on(server).run(None, None, *inputs(form)))
 
 
 def test_failed_cells_tell_why_and_the_others_have_their_turn(server: Served) -> None:
@@ -36,13 +42,13 @@ def test_failed_cells_tell_why_and_the_others_have_their_turn(server: Served) ->
 
 def test_cells_are_made_one_after_another(server: Served) -> None:
     lengths: list[int] = []
-    for _ in Comparing(server.dispatcher).run(None, None, *inputs()):
+    for _ in comparing_on(server).run(None, None, *inputs()):
         lengths.append(server.dispatcher.status().queue_length)
     assert max(lengths) <= 1
 
 
 def test_a_cancel_between_two_cells_ends_the_comparison(server: Served) -> None:
-    comparing = Comparing(server.dispatcher)
+    comparing = comparing_on(server)
     course: Course | None = None
     before = server.dispatcher.tally().images
     for outcome in comparing.run(None, None, *inputs()):
@@ -56,7 +62,7 @@ def test_a_cancel_between_two_cells_ends_the_comparison(server: Served) -> None:
 
 def test_nothing_begins_when_one_cell_is_refused(server: Served) -> None:
     before = server.dispatcher.tally()
-    comparing = Comparing(server.dispatcher)
+    comparing = comparing_on(server)
     for values, axis, words in (
         ((4, 31), "steps", "With steps 31"),
         (("256x256", "320x192"), "size", "320x192 is not ready"),
@@ -73,14 +79,14 @@ def test_nothing_begins_when_one_cell_is_refused(server: Served) -> None:
 
 
 def test_cost_is_told_without_a_prompt_and_known_after_a_picture(server: Served) -> None:
-    list(Comparing(server.dispatcher).run(None, None, *inputs()))
-    said = Comparing(server.dispatcher).estimate(None, *inputs(Form("", size="256x256")))
+    list(comparing_on(server).run(None, None, *inputs()))
+    said = comparing_on(server).estimate(None, *inputs(Form("", size="256x256")))
     assert "3 pictures, about" in said
     assert "Nothing to load or to compile" in said
 
 
 def test_page_that_waits_for_a_picture_begins_no_comparison(server: Served) -> None:
-    comparing = Comparing(server.dispatcher)
+    comparing = comparing_on(server)
     job = server.dispatcher.submit(comparing._planned(*inputs(Form("fake:slow"))).cells[-1].request)
     try:
         with pytest.raises(gr.Error, match="is being made"):

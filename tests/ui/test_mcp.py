@@ -17,13 +17,17 @@ TOOLS = {"generate", "warm_up", "status", "models", "cancel", "read_metadata"}
 
 
 def with_session(
-    served: Served, do: Callable[[ClientSession], Awaitable[Any]], address: str = "127.0.0.1"
+    served: Served,
+    do: Callable[[ClientSession], Awaitable[Any]],
+    address: str = "127.0.0.1",
+    login: str = "",
 ) -> Any:
     async def connected() -> Any:
         url = f"{served.url}gradio_api/mcp/"
+        headers = {"Authorization": f"Bearer {login}"} if login else {}
         transport = httpx.AsyncHTTPTransport(local_address=address)
         async with (
-            httpx.AsyncClient(transport=transport, timeout=30) as client,
+            httpx.AsyncClient(transport=transport, headers=headers, timeout=30) as client,
             streamable_http_client(url, http_client=client) as (read, write, _),
             ClientSession(read, write) as session,
         ):
@@ -34,8 +38,10 @@ def with_session(
         return thread.submit(asyncio.run, connected()).result()
 
 
-def called(served: Served, tool: str, address: str = "127.0.0.1", **inputs: object) -> Any:
-    return with_session(served, lambda session: session.call_tool(tool, inputs), address)
+def called(
+    served: Served, tool: str, address: str = "127.0.0.1", login: str = "", **inputs: object
+) -> Any:
+    return with_session(served, lambda session: session.call_tool(tool, inputs), address, login)
 
 
 def test_every_endpoint_is_a_tool_and_every_input_is_described(server: Served) -> None:

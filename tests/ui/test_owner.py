@@ -8,14 +8,15 @@ import pytest
 from tests.ui.test_view import a_report, status
 from tpu_ui.dispatch.interface import Report, Status, Tally
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.passwords import known_logins
 from tpu_ui.shapes import Strategy
-from tpu_ui.ui.door import Ownership
+from tpu_ui.ui.door import Door, door_of
 from tpu_ui.ui.owner import Owner
 
 LOGIN = ("me", "a-long-password")
-OPEN = Ownership(None, locked_at_start=False)
-SHARED = Ownership(None, locked_at_start=True)
-WITH_LOGIN = Ownership(LOGIN, locked_at_start=True)
+OPEN = door_of(locked_at_start=False)
+SHARED = door_of(locked_at_start=True)
+WITH_LOGIN = door_of(owner="me", logins=known_logins(LOGIN, None), closed=True)
 
 
 class Chooser(LocalDispatcher):
@@ -44,11 +45,11 @@ class Chooser(LocalDispatcher):
 
 
 def seen_as(user: str | None) -> gr.Request:
-    return gr.Request(username=user, headers={})
+    return gr.Request(username=user, headers={"host": "localhost"})
 
 
 @pytest.mark.parametrize(
-    ("ownership", "user", "owns"),
+    ("door", "user", "owns"),
     [
         (OPEN, None, True),
         (SHARED, None, False),
@@ -58,10 +59,10 @@ def seen_as(user: str | None) -> gr.Request:
     ],
 )
 def test_only_the_owner_locks_chooses_the_strategy_and_reads_the_log(
-    ownership: Ownership, user: str | None, owns: bool
+    door: Door, user: str | None, owns: bool
 ) -> None:
     dispatcher = Chooser()
-    owner, request = Owner(dispatcher, ownership), seen_as(user)
+    owner, request = Owner(dispatcher, door), seen_as(user)
     for act in (
         lambda: owner.set_locked(False, request),
         lambda: owner.set_strategy("auto", request),
@@ -73,9 +74,8 @@ def test_only_the_owner_locks_chooses_the_strategy_and_reads_the_log(
                 act()
     assert dispatcher.chosen == ([False, ("demo", None)] if owns else [])
     assert ("a secret line" in str(owner.refresh(None, request))) is owns
-    whole, own, strategy = owner.open_page(request)
-    assert own["visible"] is strategy["interactive"] is owns
-    assert whole["visible"] is (owns or ownership.login is None)
+    whole, warm_up, strategy, _ = owner.open_page(request)
+    assert whole["visible"] is warm_up["visible"] is strategy["interactive"] is owns
 
 
 def test_what_has_not_changed_is_not_sent_again() -> None:

@@ -20,12 +20,12 @@ from tpu_ui.ui.words import ENGLISH, LANGUAGES, Words, catalogue, names_in, trad
 PACKAGE = Path(tpu_ui.__file__).parent
 PAGE = sorted((PACKAGE / "ui").glob("*.py"))
 # Their errors go to programs, in English.
-FOR_PROGRAMS = ("api.py", "openai_images.py", "door.py", "health.py")
+FOR_PROGRAMS = ("api.py", "openai_images.py", "door.py", "health.py", "cross_site.py")
 BELOW = sorted(
     path
     for path in PACKAGE.rglob("*.py")
     if path.relative_to(PACKAGE).parts[0] not in ("ui", "plan")
-    and path.name not in ("fake.py", "settings.py", "warmup.py", "__main__.py")
+    and path.name not in ("fake.py", "settings.py", "passwords.py", "warmup.py", "__main__.py")
 )
 NO_SENTENCES = ("re.compile", "log.", "ValueError", "SettingsError", "PresetError", "PlanError")
 # What is neither an error nor a state, or is not shown on the page.

@@ -21,6 +21,7 @@ from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Cancelled, Failed, Finished
 from tpu_ui.request import check_mode, check_size
 from tpu_ui.shapes import shown
+from tpu_ui.ui.desk import Desk
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
@@ -31,20 +32,19 @@ from tpu_ui.ui.listening import (
     PROGRESS_S,
     REPEAT_S,
 )
-from tpu_ui.ui.visitor import visitor_of
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
 GeneratedSoFar = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
-def add_endpoints(dispatcher: Dispatcher) -> None:
+def add_endpoints(dispatcher: Dispatcher, desk: Desk) -> None:
     """Register the endpoints in the Blocks that is being built."""
     jobs: dict[str, Any] = {
         "concurrency_id": JOB_CONCURRENCY_ID,
         "concurrency_limit": JOB_LISTENERS,
     }
-    gr.api(_documented(_generate(dispatcher), Generated), api_name="generate", **jobs)
-    gr.api(_documented(_warm_up(dispatcher), dict[str, Any]), api_name="warm_up", **jobs)
+    gr.api(_documented(_generate(dispatcher, desk), Generated), api_name="generate", **jobs)
+    gr.api(_documented(_warm_up(dispatcher, desk), dict[str, Any]), api_name="warm_up", **jobs)
     # These answer at once, also while every listener's place is taken.
     gr.api(_status(dispatcher), api_name="status", queue=False)
     gr.api(_models(dispatcher), api_name="models", queue=False)
@@ -63,7 +63,7 @@ def _documented(
     return endpoint
 
 
-def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]:
+def _generate(dispatcher: Dispatcher, desk: Desk) -> Callable[..., Iterator[GeneratedSoFar]]:
     def generate(
         prompt: str,
         negative_prompt: str = "",
@@ -119,7 +119,7 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
         )
         with said_plainly(escape=False):
             asked = to_request(dispatcher, form)
-            job = dispatcher.submit(asked, visitor_of(request), kept=False)
+            job = desk.submit(asked, request, kept=False)
             yield [], [{"job": job, "state": "queued"}]
             images: list[dict[str, Any]] = []
             infos: list[dict[str, Any]] = []
@@ -143,11 +143,14 @@ def _generate(dispatcher: Dispatcher) -> Callable[..., Iterator[GeneratedSoFar]]
     return generate
 
 
-def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
+def _warm_up(dispatcher: Dispatcher, desk: Desk) -> Callable[..., Iterator[dict[str, Any]]]:
     def warm_up(
-        model: str | None = None, mode: str | None = None, size: str | None = None
+        model: str | None = None,
+        mode: str | None = None,
+        size: str | None = None,
+        request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Compile every program of one size in one mode. Streams its progress.
+        """Compile every program of one size in one mode. Streams its progress. The owner's.
 
         The last dict has the state "ready". Loads the model first, if it is another one.
 
@@ -159,7 +162,7 @@ def _warm_up(dispatcher: Dispatcher) -> Callable[..., Iterator[dict[str, Any]]]:
         with said_plainly(escape=False):
             limits = limits_of(dispatcher, model)
             wanted, in_mode = check_size(limits, size), check_mode(limits, mode)
-            job = dispatcher.warm_up(limits.model, in_mode, wanted)
+            job = desk.warm_up(limits.model, in_mode, wanted, request)
             what = {"model": limits.model, "mode": in_mode.value, "size": str(wanted)}
             last = {"job": job, "state": "queued", **what}
             yield last

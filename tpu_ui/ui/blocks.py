@@ -16,7 +16,8 @@ from tpu_ui.ui.api import add_endpoints
 from tpu_ui.ui.compare_page import Around, compare_part, wire_compare
 from tpu_ui.ui.comparing import Comparing
 from tpu_ui.ui.counting import PAUSE, Counter
-from tpu_ui.ui.door import Login, Ownership
+from tpu_ui.ui.desk import Desk
+from tpu_ui.ui.door import Door, usual_door
 from tpu_ui.ui.files import CACHE_AGE_S, CACHE_CHECK_S, SAVE
 from tpu_ui.ui.handlers import Handlers
 from tpu_ui.ui.history import History
@@ -45,20 +46,23 @@ class Session:
     past: Component
 
 
-def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
+def build(dispatcher: Dispatcher, door: Door | None = None) -> gr.Blocks:
     """The app. Serve it with `launch.queued` and `launch.launch_arguments`.
 
-    `login` is the owner's, and the one that is asked for at the door.
+    `door` says who may do what; it is the same one for both.
     """
+    door = door or usual_door(dispatcher.locked_at_start)
+    desk = Desk(dispatcher, door)
     with gr.Blocks(
         title=TITLE, analytics_enabled=False, delete_cache=(CACHE_CHECK_S, CACHE_AGE_S)
     ) as page:
-        add_endpoints(dispatcher)  # first: names are given in order, and theirs are promised
+        add_endpoints(dispatcher, desk)  # first: names are given in order, and theirs are promised
         kept = parts.kept()
         session = Session(*(gr.State() for _ in fields(Session)))
         with gr.Row(elem_id="head"):
             gr.HTML(f"<h1>{TITLE}</h1>", elem_id="title", padding=False)
             now = gr.HTML(elem_id="now", padding=False)
+            who = gr.HTML(elem_id="who", padding=False, visible=door.signs_in)
         with gr.Row(elem_id="page"):
             examples = parts.examples(dispatcher)
             with gr.Column(elem_id="ask"):
@@ -81,15 +85,15 @@ def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
                 owners = corner.corner()
             strip = gr.HTML(elem_id="facts", padding=False)
         warm_ups = owners.warm_ups
-        handlers = Handlers(dispatcher)
+        handlers = Handlers(dispatcher, desk)
         history = History(dispatcher)
         _wire_jobs(page, handlers, history, session, ask, pictures, settings, warm_ups, yours)
         _wire_history(history, handlers, session, ask, pictures, settings, yours)
         _wire_counter(Counter(dispatcher), ask, settings)
         _wire_status(page, handlers, session, now, strip, ask, settings, warm_ups)
         _wire_pictures(handlers, session, ask, pictures, settings, from_picture)
-        owner = Owner(dispatcher, Ownership(login, dispatcher.locked_at_start))
-        corner.wire(page, owner, owners, _QUIET, _SPEAKING)
+        beside = settings.warm_up, who
+        corner.wire(page, Owner(dispatcher, door), owners, beside, _QUIET, _SPEAKING)
         buttons = [ask.generate, settings.warm_up, warm_ups.warm_up, ask.cancel]
         around = Around(
             load=page.load,
@@ -103,7 +107,7 @@ def build(dispatcher: Dispatcher, login: Login | None = None) -> gr.Blocks:
             cancel=ask.cancel,
             remember=history.remember,
         )
-        wire_compare(Comparing(dispatcher), comparison, around)
+        wire_compare(Comparing(dispatcher, desk), comparison, around)
     return page
 
 

@@ -26,13 +26,13 @@ from tpu_ui.request import check_mode
 from tpu_ui.shapes import shown
 from tpu_ui.ui import compare_view, view
 from tpu_ui.ui.api import file_data, file_url
+from tpu_ui.ui.desk import Desk
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.form import Form, limits_of
 from tpu_ui.ui.handlers import AT_REST, AT_WORK
 from tpu_ui.ui.history import Kept, change, name_of, thumbnail
 from tpu_ui.ui.language import words_of
 from tpu_ui.ui.listening import PROGRESS_S
-from tpu_ui.ui.visitor import visitor_of
 from tpu_ui.ui.words import ENGLISH, Words
 
 Changed = Any
@@ -47,7 +47,7 @@ class Course:
 
     comparison: Comparison
     began_s: float
-    visitor: str = ""
+    visit: gr.Request | None = None
     words: Words = ENGLISH
     job: str = ""
     untold: list[str] = field(default_factory=list)  # pictures that the browser has yet to keep
@@ -89,10 +89,11 @@ NOTHING = Outcome(*(gr.skip() for _ in Outcome._fields))
 
 
 class Comparing:
-    """Bound to a dispatcher and to nothing else."""
+    """Bound to a dispatcher and its desk, and to nothing else."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, desk: Desk) -> None:
         self._dispatcher = dispatcher
+        self._desk = desk
 
     # Before it begins
 
@@ -160,7 +161,7 @@ class Comparing:
         words = words_of(visit)
         with said_plainly(words, escape=True):
             self._refuse_while_busy(Kept.read(stored).job)
-            course = Course(self._planned(*inputs), time.monotonic(), visitor_of(visit), words)
+            course = Course(self._planned(*inputs), time.monotonic(), visit, words)
             yield self._now(course, words("Sent."), running=True)._replace(
                 course=course, grid=None, pack=_OFF, **_at_work()
             )
@@ -253,7 +254,7 @@ class Comparing:
             return words("Picture {number} of {count} ({name}): {what}", what=what, **place)
 
         try:
-            course.job = self._dispatcher.submit(cell.request, course.visitor)
+            course.job = self._desk.submit(cell.request, course.visit)
         except TpuUiError as error:
             _lost(course, cell, Failed("", "", str(error)))
             return

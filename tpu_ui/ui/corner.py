@@ -18,10 +18,9 @@ REFRESH_EVERY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Corner:
-    """`own` holds what only the owner sees; the rest is everybody's where there is no login."""
+    """Seen by the owner alone."""
 
     whole: Component
-    own: Component
     locked: Component
     facts: Component
     log: Component
@@ -31,19 +30,24 @@ class Corner:
 def corner() -> Corner:
     with gr.Accordion(label(TITLE), open=False, elem_id="programs", visible=False) as whole:
         warm_ups = parts.warm_ups()
-        with gr.Column(visible=False, elem_id="own") as own:
-            locked = gr.Checkbox(label=label(LOCK), info=label(LOCK_NOTE), elem_id="lock")
-            facts = gr.HTML(elem_id="machine", padding=False)
-            log = gr.HTML(elem_id="log", padding=False)
-    return Corner(whole, own, locked, facts, log, warm_ups)
+        locked = gr.Checkbox(label=label(LOCK), info=label(LOCK_NOTE), elem_id="lock")
+        facts = gr.HTML(elem_id="machine", padding=False)
+        log = gr.HTML(elem_id="log", padding=False)
+    return Corner(whole, locked, facts, log, warm_ups)
 
 
 def wire(
-    page: gr.Blocks, owner: Owner, made: Corner, quiet: dict[str, Any], speaking: dict[str, Any]
+    page: gr.Blocks,
+    owner: Owner,
+    made: Corner,
+    beside: tuple[Component, Component],
+    quiet: dict[str, Any],
+    speaking: dict[str, Any],
 ) -> None:
-    """`quiet` and `speaking`: how `blocks` wires what asks and what may be refused."""
+    """`beside`: what else depends on who looks, the picker's warm-up and the line that says who.
+    `quiet` and `speaking`: how `blocks` wires what asks and what may be refused."""
     strategy, whole = made.warm_ups.strategy, made.whole
-    page.load(owner.open_page, None, [whole, made.own, strategy], **quiet)
+    page.load(owner.open_page, None, [whole, beside[0], strategy, beside[1]], **quiet)
     change = strategy.input(owner.set_strategy, strategy, None, **speaking)
     change.failure(owner.chosen_strategy, None, strategy, **quiet)
     lock = made.locked.input(owner.set_locked, made.locked, None, **speaking)

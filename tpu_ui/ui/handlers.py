@@ -20,6 +20,7 @@ from tpu_ui.protocol import Ending, Failed, Finished, Stepped, Warmed
 from tpu_ui.request import Limits, check_mode, check_size
 from tpu_ui.shapes import Mode, ProgramState
 from tpu_ui.ui import view
+from tpu_ui.ui.desk import Desk
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, with_choices_made
@@ -30,7 +31,6 @@ from tpu_ui.ui.live import Chosen, Live, Picker, Sizes, live
 from tpu_ui.ui.previews import preview_html
 from tpu_ui.ui.restoring import restored
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
-from tpu_ui.ui.visitor import visitor_of
 from tpu_ui.ui.words import Words
 
 Changed = Any  # a component's new value, gr.update(...) or gr.skip(): Gradio has no type for it
@@ -76,10 +76,11 @@ class LiveParts(NamedTuple):
 
 
 class Handlers:
-    """The page's handlers, bound to a dispatcher and to nothing else."""
+    """The page's handlers, bound to a dispatcher and its desk, and to nothing else."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, desk: Desk) -> None:
         self._dispatcher = dispatcher
+        self._desk = desk
 
     # The page as a whole
 
@@ -146,7 +147,7 @@ class Handlers:
         words = words_of(visit)
         with said_plainly(words, escape=True):
             asked = with_choices_made(self._dispatcher, Form(*inputs))
-            job = self._dispatcher.submit(asked, visitor_of(visit))
+            job = self._desk.submit(asked, visit)
             yield _begun(job, words("Sent."))._replace(result=view.result_html(words, []))
             yield from self._follow(words, job)
 
@@ -169,7 +170,7 @@ class Handlers:
         with said_plainly(words, escape=True):
             limits = limits_of(self._dispatcher, model)
             wanted = check_size(limits, size)
-            job = self._dispatcher.warm_up(limits.model, check_mode(limits, mode), wanted)
+            job = self._desk.warm_up(limits.model, check_mode(limits, mode), wanted, visit)
             yield _begun(job, words("Asked to compile {size}.", size=wanted))
             yield from self._follow(words, job)
 

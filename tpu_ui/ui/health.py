@@ -1,11 +1,11 @@
 """For machines that watch this one: is it ready, and what has it done.
 
-`/health` is open to everybody and says nothing of anybody's pictures. `/metrics` is behind the
-door.
+`/health` is open to everybody and says nothing of anybody's pictures. `/metrics` is the owner's.
 """
 
 from collections.abc import Iterator
 
+from anyio import to_thread
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -35,11 +35,14 @@ def health_routes(dispatcher: Dispatcher, door: Door) -> list[Route]:
     registry = CollectorRegistry()
     registry.register(_Metrics(dispatcher))
 
-    def metrics(request: Request) -> Response:
-        if not door.lets_in(request):
+    async def metrics(request: Request) -> Response:
+        if not await door.lets_own(request):
+            if not door.logins:
+                return PlainTextResponse("These are the owner's; start with --owner.\n", 403)
             wanted = {"WWW-Authenticate": "Basic"}
-            return PlainTextResponse("Log in as USER:PASSWORD of --auth.\n", 401, wanted)
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+            return PlainTextResponse("Log in as the owner, USER:PASSWORD.\n", 401, wanted)
+        text = await to_thread.run_sync(generate_latest, registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     return [Route("/health", health), Route("/metrics", metrics)]
 

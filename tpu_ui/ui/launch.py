@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from anyio import to_thread
 from starlette.middleware import Middleware
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import labels
 from tpu_ui.ui.chinese import Chinese
+from tpu_ui.ui.cross_site import CrossSite
 from tpu_ui.ui.delivery import Delivery
-from tpu_ui.ui.door import Door, Login
+from tpu_ui.ui.door import Door, usual_door
+from tpu_ui.ui.knocking import Knocking
 from tpu_ui.ui.listening import JOB_LISTENERS
 from tpu_ui.ui.routes import routes
 from tpu_ui.ui.visitor import Marking
@@ -38,14 +41,15 @@ def queued(page: gr.Blocks) -> gr.Blocks:
     return page
 
 
-def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict[str, Any]:
+def launch_arguments(dispatcher: Dispatcher, door: Door | None = None) -> dict[str, Any]:
     """For `Blocks.launch`: what belongs to the page and the API, whoever serves them.
 
-    `login` is asked for at every door; None: nothing is asked.
+    `door` is the one that the page was built with.
 
     `show_error` stays off: our own errors and Gradio's refusals are shown anyway, and the text of
     an unexpected exception is the log's business alone.
     """
+    door = door or usual_door(dispatcher.locked_at_start)
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     return {
         "theme": theme(),
@@ -60,12 +64,29 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
         "enable_monitoring": False,
         "ssr_mode": False,
         "mcp_server": True,
-        "auth": login,
+        **_asking(door),
         "app_kwargs": {
-            "routes": routes(dispatcher, Door(login)),
-            "middleware": [Middleware(Delivery), Middleware(Chinese), Middleware(Marking)],
+            "routes": routes(dispatcher, door),
+            "middleware": [
+                Middleware(CrossSite, door=door),
+                Middleware(Delivery),
+                Middleware(Chinese),
+                Middleware(Marking),
+                Middleware(Knocking, wrong=door.wrong),
+            ],
         },
     }
+
+
+def _asking(door: Door) -> dict[str, Any]:
+    """How Gradio learns who calls: at its own door, or from ours, which keeps nobody out."""
+
+    async def knows(name: str, password: str) -> bool:
+        return await to_thread.run_sync(door.logins.knows, name, password)
+
+    if door.closed:
+        return {"auth": knows}
+    return {"auth_dependency": door.name_of} if door.signs_in else {}
 
 
 def theme() -> gr.themes.Base:

@@ -7,6 +7,7 @@ https://platform.openai.com/docs/api-reference/images/create.
 
 import base64
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,16 +22,20 @@ from starlette.routing import Route
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import (
+    AllowanceError,
     AwayError,
     InvalidRequestError,
     JobCancelledError,
     LockedError,
+    NotTheOwnerError,
     QueueFullError,
     TpuUiError,
 )
 from tpu_ui.protocol import Cancelled, Failed
 from tpu_ui.shapes import shown
+from tpu_ui.ui.allowance import HOUR_S
 from tpu_ui.ui.api import file_data, file_url
+from tpu_ui.ui.desk import Desk
 from tpu_ui.ui.door import Door
 from tpu_ui.ui.form import Form, to_request
 from tpu_ui.ui.listening import JOB_LISTENERS
@@ -92,11 +97,12 @@ class _Images:
     def __init__(self, dispatcher: Dispatcher, door: Door) -> None:
         self._dispatcher = dispatcher
         self._door = door
+        self._desk = Desk(dispatcher, door)
         self._limiter: CapacityLimiter | None = None  # belongs to the server's loop
 
     async def models(self, request: Request) -> Response:
         try:
-            self._let_in(request)
+            await self._let_in(request)
         except RefusalError as refusal:
             return _refused(refusal)
         data = [
@@ -107,7 +113,7 @@ class _Images:
 
     async def generate(self, request: Request) -> Response:
         try:
-            self._let_in(request)
+            await self._let_in(request)
             call = self._call(request, await _body(request))
             await self._run(request, call)
             return JSONResponse(_answer(call))
@@ -118,11 +124,11 @@ class _Images:
         except ClientDisconnect:
             return Response(status_code=499)
 
-    def _let_in(self, request: Request) -> None:
-        if not self._door.lets_in(request):
+    async def _let_in(self, request: Request) -> None:
+        if not await self._door.lets_in(request):
             raise RefusalError(
                 401,
-                "Give USER:PASSWORD of this server's --auth as the API key.",
+                "Give USER:PASSWORD of a login here as the API key.",
                 "invalid_request_error",
                 code="invalid_api_key",
             )
@@ -154,7 +160,7 @@ class _Images:
 
     def _wants_url(self, wanted: object) -> bool:
         """Behind a login a URL would need a visit of the login page first."""
-        login = self._door.login is not None
+        login = self._door.closed
         if wanted is None:
             return not login
         if wanted not in ("url", "b64_json"):
@@ -167,7 +173,8 @@ class _Images:
         """To the job's end. A caller who has gone takes the job along: nobody is left for it."""
         self._limiter = self._limiter or CapacityLimiter(JOB_LISTENERS)
         asked = to_request(self._dispatcher, call.form)
-        call.job = self._dispatcher.submit(asked, f"{address_of(request)} {call.user}")
+        caller = await self._door.caller_of(request, f"{address_of(request)} {call.user}")
+        call.job = self._desk.submit_for(asked, caller)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_when_gone, request, lambda: self._dispatcher.cancel(call.job))
             ending = await to_thread.run_sync(self._follow, call, limiter=self._limiter)
@@ -258,6 +265,12 @@ def _as_refusal(error: TpuUiError) -> RefusalError:
             refusal = RefusalError(503, str(error), "server_error", code="out_of_reach")
             refusal.retry_s = AWAY_RETRY_S
             return refusal
+        case AllowanceError():
+            refusal = RefusalError(429, str(error), "rate_limit_error", code="rate_limit_exceeded")
+            refusal.retry_s = math.ceil(min(error.wait_s, HOUR_S))
+            return refusal
+        case NotTheOwnerError():
+            return RefusalError(403, str(error), "permission_error", "model")
         case _:
             return RefusalError(500, str(error), "server_error")
 

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher
-from tpu_ui.errors import InvalidRequestError, NotTheOwnerError
+from tpu_ui.errors import InvalidRequestError
 from tpu_ui.shapes import Strategy, shown
 from tpu_ui.ui import report, view
-from tpu_ui.ui.door import Ownership
+from tpu_ui.ui.desk import Desk
+from tpu_ui.ui.door import Door
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.language import words_of
+from tpu_ui.ui.sign_in import line_html
 from tpu_ui.ui.words import ENGLISH
 
 Changed = Any
@@ -29,27 +31,22 @@ class Seen(NamedTuple):
 class Owner:
     """Bound to a dispatcher and to who owns it."""
 
-    def __init__(self, dispatcher: Dispatcher, ownership: Ownership) -> None:
+    def __init__(self, dispatcher: Dispatcher, door: Door) -> None:
         self._dispatcher = dispatcher
-        self._ownership = ownership
+        self._door = door
+        self._check = Desk(dispatcher, door).check_owner
 
     def open_page(self, request: gr.Request) -> tuple[Changed, ...]:
-        """What of the corner this visitor sees: accordion, the owner's part, strategy.
-
-        Where there is a login all of it is the owner's. Where there is none, programs and warm-up
-        are everybody's.
-        """
-        owns = self._ownership.may_own(request)
-        everybodys = self._ownership.login is None
-        return (
-            gr.update(visible=owns or everybodys),
-            gr.update(visible=owns),
-            gr.update(interactive=owns),
-        )
+        """What is the owner's alone: her corner, warm-up beside the sizes, strategy. And who it is
+        that looks at the page."""
+        owns = self._door.owns(request)
+        shown = gr.update(visible=owns)
+        who = line_html(words_of(request), self._door, request) if self._door.signs_in else ""
+        return shown, shown, gr.update(interactive=owns), who
 
     def refresh(self, seen: Seen | None, request: gr.Request) -> tuple[Changed, ...]:
         """What has changed of the owner's part since it was `seen`. Others are told nothing."""
-        if not self._ownership.may_own(request):
+        if not self._door.owns(request):
             return tuple(gr.skip() for _ in (seen, *Seen._fields))
         status, known = self._dispatcher.status(), self._dispatcher.report()
         logs = [self._dispatcher.log_lines(worker.index) for worker in known.workers]
@@ -87,9 +84,3 @@ class Owner:
     def chosen_strategy(self) -> str:
         """What the picker goes back to after a refusal."""
         return view.chosen_strategy(self._dispatcher.status())
-
-    def _check(self, request: gr.Request) -> None:
-        if not self._ownership.may_own(request):
-            raise NotTheOwnerError(
-                "Only the owner can do this. Start the app with --auth to have an owner's login."
-            )
