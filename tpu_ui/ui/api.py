@@ -16,7 +16,6 @@ from gradio_client.utils import is_file_obj_with_meta
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Queued, Update
 from tpu_ui.errors import InvalidRequestError, JobCancelledError, TpuUiError
-from tpu_ui.metadata import read_png
 from tpu_ui.protocol import (
     Cancelled,
     Failed,
@@ -34,6 +33,7 @@ from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.form import Form, limits_of, to_request
 from tpu_ui.ui.listening import ANSWER_S, JOB_CONCURRENCY_ID, JOB_LISTENERS, REPEAT_S
+from tpu_ui.ui.restoring import settings_in
 from tpu_ui.ui.visitor import visitor_of
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
@@ -211,7 +211,7 @@ def _read_metadata() -> Callable[[gr.FileData], dict[str, Any]]:
                 raise InvalidRequestError(
                     "Upload the PNG file itself; a path or text is not enough."
                 )
-            return read_png(Path(image["path"]))
+            return settings_in(Path(image["path"]))
 
     return read_metadata
 

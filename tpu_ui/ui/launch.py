@@ -13,6 +13,7 @@ from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import labels
 from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, Login
+from tpu_ui.ui.intake import MAX_FILE_BYTES, Intake, failed
 from tpu_ui.ui.listening import JOB_LISTENERS
 from tpu_ui.ui.routes import routes
 from tpu_ui.ui.visitor import Marking
@@ -20,7 +21,8 @@ from tpu_ui.ui.visitor import Marking
 # A listener occupies a thread while it waits. Status, cancel and file handlers need some too.
 MAX_THREADS = JOB_LISTENERS + 40
 
-MAX_UPLOAD = "32mb"
+# Of so many pages what they show is kept on the server, some 100 kB each; of the oldest it is lost.
+MAX_SESSIONS = 1000
 
 _HERE = Path(__file__).resolve().parent
 _SANS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica", "Arial", "sans-serif"]
@@ -49,7 +51,8 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
         "head": f"<script>{script}</script>",
         "footer_links": ["api"],
         "max_threads": MAX_THREADS,
-        "max_file_size": MAX_UPLOAD,
+        "max_file_size": MAX_FILE_BYTES,
+        "state_session_capacity": MAX_SESSIONS,
         "show_error": False,
         "enable_monitoring": False,
         "ssr_mode": False,
@@ -57,7 +60,8 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
         "auth": login,
         "app_kwargs": {
             "routes": routes(dispatcher, Door(login)),
-            "middleware": [Middleware(Delivery), Middleware(Marking)],
+            "middleware": [Middleware(Delivery), Middleware(Intake), Middleware(Marking)],
+            "exception_handlers": {Exception: failed},
         },
     }
 
