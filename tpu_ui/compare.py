@@ -2,6 +2,7 @@
 cost. Every cell is a valid request before the first one is submitted. No Gradio, and no threads.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -181,16 +182,20 @@ def _check(lines: Sequence[Line]) -> None:
         raise InvalidRequestError("Choose one axis to compare along, or two.")
     if len({line.axis for line in lines}) != len(lines):
         raise InvalidRequestError(f"Both axes are {lines[0].axis}; choose another one.")
-    cells = 1
     for line in lines:
         if not line.values:
             raise InvalidRequestError(f"Choose the values of {line.axis} to compare.")
+    cells = math.prod(len(line.values) for line in lines)
+    if cells > MAX_CELLS:  # before they are looked at: there may be thousands
+        raise InvalidRequestError(f"That is {cells} pictures; at most {MAX_CELLS} are compared.")
+    for line in lines:
         for value in line.values:
             if line.values.count(value) > 1:
-                raise InvalidRequestError(f"{value} is there twice in {line.axis}.")
-        cells *= len(line.values)
-    if cells > MAX_CELLS:
-        raise InvalidRequestError(f"That is {cells} pictures; at most {MAX_CELLS} are compared.")
+                raise InvalidRequestError(f"{_said(value)} is there twice in {line.axis}.")
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= 60 else shown(value)
 
 
 def _settled(
@@ -222,7 +227,7 @@ def _request(
     try:
         return validate(dispatcher.limits(_name(model)), **wanted)
     except InvalidRequestError as error:
-        where = ", ".join(f"{axis} {value}" for axis, value in values.items())
+        where = ", ".join(f"{axis} {_said(value)}" for axis, value in values.items())
         raise InvalidRequestError(f"With {where}: {error}") from error
 
 

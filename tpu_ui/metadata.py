@@ -8,15 +8,17 @@ survives, emoji, control characters and lone surrogates included.
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tpu_ui.errors import MetadataError
+from tpu_ui.outside import parsed
+from tpu_ui.png_text import PngError, PngTooLargeError, read_texts
 
 JSON_KEY = "tpu_ui"
 PARAMETERS_KEY = "parameters"
@@ -30,7 +32,8 @@ NAMES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "Model": ("model", str),
     "Sampler": ("scheduler", str),
 }
-MAX_FILE_PX = 64_000_000  # a larger picture is not one of ours; it may be a bomb
+MAX_FILE_PX = 64_000_000  # a larger picture is not one of ours
+MAX_PARAMETERS_CHARACTERS = 20_000  # twice what the longest prompts of ours take
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +110,22 @@ def read_png(file: Path | BinaryIO) -> dict[str, Any]:
     makes of it. Raises MetadataError, saying what is wrong.
     """
     try:
-        with Image.open(file, formats=["PNG"]) as image:
-            if image.width * image.height > MAX_FILE_PX:
-                raise MetadataError("The picture is too large to be one of ours.")
-            text = getattr(image, "text", {})
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        (width_px, height_px), text = read_texts(file, (JSON_KEY, PARAMETERS_KEY))
+    except PngTooLargeError as error:
+        raise MetadataError("The settings in the picture are too long to be read.") from error
+    except (PngError, OSError) as error:
         raise MetadataError("The file is not a PNG picture that can be read.") from error
-    except Image.DecompressionBombError as error:
-        raise MetadataError("The picture is too large to be one of ours.") from error
+    if not width_px or not height_px:
+        raise MetadataError("The file is not a PNG picture that can be read.")
+    if width_px * height_px > MAX_FILE_PX:
+        raise MetadataError("The picture is too large to be one of ours.")
     if JSON_KEY not in text and PARAMETERS_KEY in text:
-        return read_parameters(str(text[PARAMETERS_KEY]))
+        return read_parameters(text[PARAMETERS_KEY])
     if JSON_KEY not in text:
         raise MetadataError("The picture carries no settings, of TPU UI or in A1111's form.")
     try:
-        info = json.loads(text[JSON_KEY])
-    except (ValueError, RecursionError) as error:
+        info = parsed(text[JSON_KEY])
+    except ValueError as error:
         raise MetadataError("The settings in the picture are damaged.") from error
     if not isinstance(info, dict):
         raise MetadataError("The settings in the picture are damaged.")
@@ -147,8 +151,10 @@ def read_parameters(text: str) -> dict[str, Any]:
 
     Forge, SD.Next and others write the same. Raises MetadataError.
     """
+    if len(text) > MAX_PARAMETERS_CHARACTERS:
+        raise MetadataError("The settings in the picture are too long to be read.")
     *lines, last = text.strip().split("\n")
-    found = {name: value.strip('"') for name, value in SETTING.findall(last)}
+    found = dict(_settings(last))
     if "Steps" not in found:
         raise MetadataError("The settings in the picture are not in A1111's form.")
     prompt, _, negative = "\n".join(lines).partition(NEGATIVE)
@@ -160,6 +166,20 @@ def read_parameters(text: str) -> dict[str, Any]:
             except ValueError:
                 info[ours] = value  # told as what it is, when somebody wants to use it
     return {**info, "others": found}
+
+
+def _settings(line: str) -> Iterator[tuple[str, str]]:
+    """The "Name: value" of a line. Tried only where one may begin: a search at every letter takes
+    the square of the line's length."""
+    at = 0
+    while True:
+        if (found := SETTING.match(line, at)) is not None:
+            yield found[1], found[2].strip('"')
+            at = found.end()
+        else:
+            at = line.find(", ", at) + 2
+            if at < 2:
+                return
 
 
 def _clean(text: str) -> str:

@@ -89,7 +89,10 @@ class ProgramKey:
 
 def shown(value: object) -> str:
     """A short form of any input, safe to put into a message."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deep, or a number of thousands of digits
+        text = f"something of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -6,7 +6,8 @@ Braces without a bar in them are text like any other.
 import random
 import re
 
-CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")  # innermost: what is in it is drawn already
+# Innermost: what is in it is drawn already. Nothing is tried twice: a prompt may mean to be slow.
+CHOICE = re.compile(r"\{([^{}|]*+(?:\|[^{}|]*+)++)\}")
 
 
 def draw(text: str, seed: int) -> str:

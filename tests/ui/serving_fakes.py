@@ -5,14 +5,16 @@ import threading
 from pathlib import Path
 
 from tests.conftest import FAKE_RUNTIME, presets_with
+from tpu_ui import styles
 from tpu_ui.dispatch.local import LocalDispatcher
 from tpu_ui.ui.blocks import build
 from tpu_ui.ui.launch import launch_arguments, queued
 
 
 def main(folder: Path, port: int) -> None:
+    presets = presets_with()
     dispatcher = LocalDispatcher(
-        presets_with(),
+        presets,
         model="demo",
         mode=None,
         device="auto",
@@ -22,6 +24,7 @@ def main(folder: Path, port: int) -> None:
         outputs=folder / "outputs",
         cache=folder / "cache",
         runtime=FAKE_RUNTIME,
+        styles=styles.load(presets),
         visitor_limit=50,
         queue_limit=40,  # fewer than come at once
     )

@@ -17,7 +17,6 @@ from gradio_client.utils import is_file_obj_with_meta
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Update
 from tpu_ui.dispatch.wire import model_dict, reader_dict, status_dict, update_dict
 from tpu_ui.errors import InvalidRequestError, JobCancelledError, TpuUiError
-from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Cancelled, Failed, Finished
 from tpu_ui.request import check_mode, check_size
 from tpu_ui.shapes import shown
@@ -32,6 +31,7 @@ from tpu_ui.ui.listening import (
     PROGRESS_S,
     REPEAT_S,
 )
+from tpu_ui.ui.restoring import settings_in
 
 Generated = tuple[list[gr.FileData], list[dict[str, Any]]]
 GeneratedSoFar = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -248,7 +248,7 @@ def _read_metadata() -> Callable[[gr.FileData], dict[str, Any]]:
                 raise InvalidRequestError(
                     "Upload the PNG file itself; a path or text is not enough."
                 )
-            return read_png(Path(image["path"]))
+            return settings_in(Path(image["path"]))
 
     return read_metadata
 

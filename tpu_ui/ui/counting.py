@@ -35,7 +35,8 @@ class Counter:
         """The line for a prompt with its styles; of choices in it the longest ones count."""
         try:
             limits = limits_of(self._dispatcher, model)
-            written = longest(prompt) if isinstance(prompt, str) else prompt
+            request = validate(limits, prompt=prompt, styles=styles)
+            written = longest(request.written[0])
             request = validate(limits, prompt=written, styles=styles)
         except InvalidRequestError:  # said when the picture is asked for
             return NOTHING

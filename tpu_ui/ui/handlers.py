@@ -15,7 +15,6 @@ import gradio as gr
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, MetadataError, TpuUiError
-from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Ending, Failed, Finished, Stepped, Warmed
 from tpu_ui.request import Limits, check_mode, check_size
 from tpu_ui.shapes import Mode, ProgramState
@@ -29,7 +28,7 @@ from tpu_ui.ui.language import words_of
 from tpu_ui.ui.listening import PROGRESS_S
 from tpu_ui.ui.live import Chosen, Live, Picker, Sizes, live
 from tpu_ui.ui.previews import preview_html
-from tpu_ui.ui.restoring import restored
+from tpu_ui.ui.restoring import restored, settings_in
 from tpu_ui.ui.visited import ModelSettings, Visited, as_before, filled
 from tpu_ui.ui.words import Words
 
@@ -97,20 +96,24 @@ class Handlers:
         return models, Visited(model), examples, *settings, *living
 
     def model_changed(
-        self, visit: gr.Request | None, visited: Visited, model: object, *values: object
+        self, visit: gr.Request | None, visited: Visited | None, model: object, *values: object
     ) -> tuple[Changed, ...]:
         """`values`: those of `ModelSettings`, as set for the model that is left."""
         words = words_of(visit)
         with said_plainly(words, escape=True):
             limits = limits_of(self._dispatcher, model)
-            visited = visited.go_to(limits.model, values)
+            visited = self._at(visited).go_to(limits.model, values)
             examples = gr.update(samples=example_rows(self._dispatcher, limits.model))
             living = self._live_parts(words, None, Chosen(limits.model))
             return visited, examples, *as_before(words, visited, limits), *living
 
-    def use_example(self, row: list[str]) -> str:
+    def _at(self, visited: Visited | None) -> Visited:
+        """A page that was never opened, or too long ago, shows the loaded model's settings."""
+        return visited or Visited(self._dispatcher.status().model)
+
+    def use_example(self, row: list[str] | None) -> Changed:
         """The prompt of the example that was pressed."""
-        return row[0]
+        return row[0] if row else gr.skip()
 
     def refresh(self, visit: gr.Request | None, shown: Live | None, *chosen: object) -> LiveParts:
         """Once a second, and whenever the visitor chooses another size."""
@@ -264,7 +267,7 @@ class Handlers:
         def again(
             visit: gr.Request | None,
             info: dict[str, Any] | None,
-            visited: Visited,
+            visited: Visited | None,
             *values: object,
         ) -> tuple[Changed, ...]:
             """Ends with "go" if nothing is left to compile, so that Generate can follow at once."""
@@ -291,7 +294,7 @@ class Handlers:
             if path is None:
                 return None, "", off
             try:
-                info = read_png(Path(path))
+                info = settings_in(Path(path))
             except MetadataError as error:
                 return None, view.note_html(words.sentence(str(error)), "failed"), off
             return info, view.info_html(words, info), gr.update(interactive=True)
@@ -300,7 +303,7 @@ class Handlers:
         self,
         visit: gr.Request | None,
         info: dict[str, Any] | None,
-        visited: Visited,
+        visited: Visited | None,
         *values: object,
     ) -> tuple[Changed, ...]:
         """Fill the form with what made the picture, and say what is not to be had here."""
@@ -308,6 +311,7 @@ class Handlers:
         with said_plainly(words, escape=True):
             if info is None:
                 raise InvalidRequestError("Drop a picture first.")
+            visited = self._at(visited)
             request, lost = restored(words, self._dispatcher, info, visited.model)
             limits = limits_of(self._dispatcher, request.model)
             if lost:
@@ -333,7 +337,7 @@ class Handlers:
         self,
         visit: gr.Request | None,
         info: dict[str, Any] | None,
-        visited: Visited,
+        visited: Visited | None,
         *values: object,
     ) -> tuple[Changed, ...]:
         """The same, but for the seed, which is drawn for each run."""

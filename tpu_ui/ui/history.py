@@ -21,12 +21,12 @@ from PIL import Image
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved
 from tpu_ui.errors import InvalidRequestError, MetadataError
-from tpu_ui.metadata import read_png
 from tpu_ui.ui import view
 from tpu_ui.ui.api import file_data, file_url
 from tpu_ui.ui.failures import said_plainly
 from tpu_ui.ui.files import handed_out
 from tpu_ui.ui.language import words_of
+from tpu_ui.ui.restoring import settings_in
 
 Changed = Any
 
@@ -85,7 +85,7 @@ class History:
         with said_plainly(words, escape=True):
             path = self._shown_as(Kept.read(stored), event.value)
             try:
-                info = read_png(path)
+                info = settings_in(path)
             except MetadataError as error:
                 raise InvalidRequestError(f"The picture cannot be read: {error}") from error
             picture = gr.update(value=[(handed_out(path), None)], selected_index=0)

@@ -16,6 +16,7 @@ from tpu_ui.ui.chinese import Chinese
 from tpu_ui.ui.cross_site import CrossSite
 from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, usual_door
+from tpu_ui.ui.intake import MAX_FILE_BYTES, Intake, failed
 from tpu_ui.ui.knocking import Knocking
 from tpu_ui.ui.listening import JOB_LISTENERS
 from tpu_ui.ui.routes import routes
@@ -26,7 +27,8 @@ MAX_THREADS = JOB_LISTENERS + 40
 
 QUEUE_SLEEP_S = 0.01
 
-MAX_UPLOAD = "32mb"
+# Of so many pages what they show is kept on the server, some 100 kB each; of the oldest it is lost.
+MAX_SESSIONS = 1000
 
 _HERE = Path(__file__).resolve().parent
 _SANS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica", "Arial", "sans-serif"]
@@ -59,7 +61,8 @@ def launch_arguments(dispatcher: Dispatcher, door: Door | None = None) -> dict[s
         "head": f"<script>{script}</script>",
         "footer_links": ["api"],
         "max_threads": MAX_THREADS,
-        "max_file_size": MAX_UPLOAD,
+        "max_file_size": MAX_FILE_BYTES,
+        "state_session_capacity": MAX_SESSIONS,
         "show_error": False,
         "enable_monitoring": False,
         "ssr_mode": False,
@@ -71,9 +74,11 @@ def launch_arguments(dispatcher: Dispatcher, door: Door | None = None) -> dict[s
                 Middleware(CrossSite, door=door),
                 Middleware(Delivery),
                 Middleware(Chinese),
+                Middleware(Intake),
                 Middleware(Marking),
                 Middleware(Knocking, wrong=door.wrong),
             ],
+            "exception_handlers": {Exception: failed},
         },
     }
 

@@ -57,8 +57,8 @@ class Live:
 def live(words: Words, dispatcher: Dispatcher, chosen: Chosen) -> Live:
     """The page's living parts at this moment. What cannot be chosen is replaced."""
     status = dispatcher.status()
-    model = chosen.model if chosen.model in dispatcher.presets else status.model
-    limits = dispatcher.limits(str(model))
+    named = chosen.model if isinstance(chosen.model, str) else ""
+    limits = dispatcher.limits(named if named in dispatcher.presets else status.model)
     mode = _mode(status, limits, chosen.mode)
     modes = [mode for mode in view.MODE_TITLES if mode in limits.modes]
     programs = {one: view.sizes_of(status, limits, one) for one in modes}

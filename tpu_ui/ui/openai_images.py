@@ -31,6 +31,7 @@ from tpu_ui.errors import (
     QueueFullError,
     TpuUiError,
 )
+from tpu_ui.outside import holds_half_a_character, parsed
 from tpu_ui.protocol import Cancelled, Failed
 from tpu_ui.shapes import shown
 from tpu_ui.ui.allowance import HOUR_S
@@ -136,7 +137,7 @@ class _Images:
     def _call(self, request: Request, body: dict[str, Any]) -> _Call:
         _check_fields(body)
         model = body.get("model")
-        if model is not None and model not in self._dispatcher.presets:
+        if model is not None and not (isinstance(model, str) and model in self._dispatcher.presets):
             names = ", ".join(self._dispatcher.presets)
             raise RefusalError(
                 404,
@@ -215,13 +216,19 @@ async def _body(request: Request) -> dict[str, Any]:
                 413, f"At most {MAX_BODY_BYTES:,} bytes are taken.", "invalid_request_error"
             )
     try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
+        body = parsed(content)
+    except ValueError:
         raise RefusalError(400, "The body is no JSON.", "invalid_request_error") from None
     if not isinstance(body, dict):
         raise RefusalError(
             400,
             'The body must be an object, such as {"prompt": "a tree"}.',
+            "invalid_request_error",
+        )
+    if holds_half_a_character(body):
+        raise RefusalError(
+            400,
+            "The body holds half a character (a lone surrogate); remove it.",
             "invalid_request_error",
         )
     return body

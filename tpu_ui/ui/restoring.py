@@ -1,11 +1,15 @@
 """Settings of a picture on their way back into the form: what can be had here, and what cannot."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tpu_ui.dispatch.interface import Dispatcher
-from tpu_ui.errors import InvalidRequestError
+from tpu_ui.errors import InvalidRequestError, MetadataError
+from tpu_ui.metadata import read_png
+from tpu_ui.outside import can_be_sent
 from tpu_ui.request import GenerationRequest, Limits, validate
+from tpu_ui.shapes import shown
 from tpu_ui.ui.words import Words
 
 TITLES = {
@@ -22,6 +26,14 @@ TITLES = {
 TELLS_NOTHING = ("Version", "Model hash", "VAE hash", "Lora hashes", "Hashes")
 
 
+def settings_in(path: Path) -> dict[str, Any]:
+    """What made the picture in a file that somebody brought. Raises MetadataError."""
+    info = read_png(path)
+    if not can_be_sent(info):
+        raise MetadataError("The settings in the picture are damaged.")
+    return info
+
+
 def restored(
     words: Words, dispatcher: Dispatcher, info: Mapping[str, Any], model: str
 ) -> tuple[GenerationRequest, list[str]]:
@@ -31,10 +43,11 @@ def restored(
     asked. What cannot be had is the model's default. Raises InvalidRequestError for the prompt.
     """
     lost = []
-    if info.get("model") in dispatcher.presets:
-        model = str(info["model"])
-    elif info.get("model") is not None:
-        lost.append(words("{name} {value}", name=words("model"), value=_short(info["model"])))
+    named = info.get("model")
+    if isinstance(named, str) and named in dispatcher.presets:
+        model = named
+    elif named is not None:
+        lost.append(words("{name} {value}", name=words("model"), value=_short(named)))
     limits = dispatcher.limits(model)
     right: dict[str, Any] = {}
     for name in TITLES:
@@ -78,5 +91,5 @@ def _with_styles(
 
 
 def _short(value: object) -> str:
-    text = " ".join(str(value).split())
+    text = " ".join((value if isinstance(value, str) else shown(value)).split())
     return text if len(text) <= 40 else f"{text[:37]}..."
