@@ -1,11 +1,14 @@
-"""Sizes compiled side by side against one after another: is there anything to be had?
+"""The programs of an image compiled side by side against one after another.
 
-The demo model in compiled mode on the software TPU, all three sizes. One side is TPU UI: one
-process, one size after another. The other is the most that a side-by-side warm-up could reach: a
-process for each size, all at once. Usage: python -m benchmarks.side_by_side
+The demo model in compiled mode on the software TPU, all three sizes. One side is TPU UI, which
+traces the programs of a size in one go and has them compiled meanwhile; the other is the same with
+that switched off, so that each program is waited for where it is first needed.
+Usage: python -m benchmarks.side_by_side
 """
 
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from benchmarks.second_start import timed
 from benchmarks.side import Figures, demo_runtime, measure, report
@@ -16,28 +19,33 @@ from tpu_ui.shapes import ImageSize, Mode
 FUNCTION = "benchmarks.side_by_side:warm_up"
 
 
-def warm_up(cache: str, sizes: list[str]) -> Figures:
-    runtime, _ = demo_runtime(cache)
+def warm_up(cache: str, *, ahead: bool) -> Figures:
+    runtime, preset = demo_runtime(cache)
+    if not ahead:
+        from tpu_ui.runtime.modes import Modes  # noqa: PLC0415 - imports torch
 
-    def all_of_them() -> None:
-        for size in sizes:
+        Modes.ahead = at_once  # type: ignore[method-assign]
+
+    def all_sizes() -> None:
+        for size in preset.sizes:
             for _ in runtime.warm_up(WarmUp("warm", Mode.COMPILED, ImageSize.parse(size))):
                 pass
 
-    return timed(all_of_them, runtime.programs_compiled)
+    return timed(all_sizes, runtime.programs_compiled)
 
 
-def at_once(sizes: list[str]) -> Figures:
-    """The slowest of as many processes as there are sizes, and the programs of all."""
-    with ThreadPoolExecutor(len(sizes)) as pool:
-        sides = list(pool.map(lambda size: measure(FUNCTION, sizes=[size]), sizes))
-    return {
-        "warm_up_s": max(side["warm_up_s"] for side in sides),
-        "programs": sum(side["programs"] for side in sides),
-    }
+@contextlib.contextmanager
+def at_once(_: Any) -> Iterator[Callable[[], bool]]:
+    """In place of `Modes.ahead`: nothing is put off."""
+    yield lambda: False
 
 
 if __name__ == "__main__":
-    every = list(presets.load_all()["demo"].sizes)
-    one_by_one = measure(FUNCTION, sizes=every)
-    report("three sizes", {"one after another": one_by_one, "side by side": at_once(every)})
+    sizes = len(presets.load_all()["demo"].sizes)
+    report(
+        f"{sizes} sizes",
+        {
+            "one after another": measure(FUNCTION, ahead=False),
+            "side by side": measure(FUNCTION, ahead=True),
+        },
+    )

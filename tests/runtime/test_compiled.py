@@ -40,6 +40,37 @@ with part.active():
 print(module(wide[:4]).requires_grad, part.runs)
 """
 
+# Prints what two modules give while their programs are submitted, what is kept then, and the same
+# once they are waited for. Both are on their way before the first is.
+AHEAD = """
+import sys
+from pathlib import Path
+from tpu_ui.runtime import device
+from tpu_ui.runtime.start import keep_programs
+cache = Path(sys.argv[1])
+keep_programs(cache / "programs")
+opened = device.open_device("software-tpu")
+import torch
+from tpu_ui.runtime.compiled import CompiledPart
+from tpu_ui.runtime.modes import Modes
+modules = [torch.nn.LayerNorm(width).to(opened.torch_device) for width in (4, 8)]
+parts = [CompiledPart([module], opened, "a test", cache / "traces") for module in modules]
+modes = Modes(parts, opened.device)
+values = torch.arange(16.0).view(2, 8).to(opened.torch_device)
+
+def show():
+    results = [modules[0](values[:, :4]), modules[1](values)]
+    kept = len(list((cache / "traces").glob("*")))
+    print([round(result.sum(dtype=torch.float32).item() + result[0, -1].item(), 3)
+           for result in results], [part.submitted for part in parts], kept)
+
+with parts[0].active(), parts[1].active():
+    with modes.ahead() as submitted:
+        show()
+        print(submitted())
+    show()
+"""
+
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[Path]:
@@ -47,9 +78,9 @@ def cache(tmp_path: Path) -> Iterator[Path]:
     forget_programs(tmp_path / "cache")
 
 
-def run(cache: Path, eps: float) -> tuple[list[str], str]:
+def run(cache: Path, eps: float, script: str = RUN) -> tuple[list[str], str]:
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(cache), str(eps)],
+        [sys.executable, "-c", script, str(cache), str(eps)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -70,6 +101,15 @@ def test_trace_is_found_again_and_not_taken_for_another(cache: Path) -> None:
     other, log = run(cache, 3.75)  # as large as the variance it is added to, and one a part
     assert other[0] == "[-0.671, -0.224, 0.224, 0.671]"
     assert log.count("LayerNorm: traced") == 3
+
+
+def test_programs_are_submitted_together_and_give_zeros_until_they_are_waited_for(
+    cache: Path,
+) -> None:
+    (ahead, submitted, after), _ = run(cache, 0.0, AHEAD)
+    assert ahead == "[0.0, 0.0] [True, True] 0"
+    assert submitted == "True"
+    assert after == "[1.342, 1.528] [False, False] 2"
 
 
 def test_decoder_is_compiled_in_parts_that_leave_nothing_out() -> None:

@@ -14,6 +14,7 @@ import io
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ import torch
 from tpu_ui import __version__
 from tpu_ui.errors import CompilationError
 from tpu_ui.folders import write_whole
+from tpu_ui.runtime.background import Background
 from tpu_ui.runtime.device import OpenDevice
 from tpu_ui.runtime.inputs import NotComparableError, frozen
 from tpu_ui.runtime.norms import by_channels, norms_by_channels
+from tpu_ui.shapes import Device
 
 DIGEST_BYTES = 32
 LAYER_NUMBERS = ("layer_id",)  # Z-Image's blocks know their own, and do not look at it
@@ -41,6 +44,8 @@ class CompiledPart:
     `identity` (whatever else the caller knows to matter), the modules' structure, and the forms of
     the inputs.
     A module that is changed in place needs a new CompiledPart. With no `folder` nothing is kept.
+
+    While `ahead` is set, what has to be compiled is only submitted, and calls of it give zeros.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class CompiledPart:
         folder: Path | None,
     ) -> None:
         self.runs = 0
+        self.ahead = False
         self.name = type(modules[0]).__name__
         self._callers = [_Caller(module) for module in modules]
         self._device = device
@@ -65,6 +71,12 @@ class CompiledPart:
         self._identity = hashlib.sha256(described.encode()).hexdigest()
         self._folder = folder
         self._functions: dict[Hashable, Callable[..., Any]] = {}
+        self._submitted: dict[Hashable, _Submitted] = {}
+
+    @property
+    def submitted(self) -> bool:
+        """Whether there are programs that nothing has waited for yet."""
+        return bool(self._submitted)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -85,16 +97,21 @@ class CompiledPart:
         with torch.no_grad():
             if form not in self._functions:
                 self._functions[form] = self._read(form) or self._trace(form, caller, args, kwargs)
+            if form in self._submitted and not self.ahead:
+                self._finish(form)
             self.runs += 1
             return self._functions[form](caller, *args, **kwargs)
 
     def _trace(
         self, form: Hashable, caller: "_Caller", args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[..., Any]:
+        """The function for inputs of this form. Its program is submitted, and not waited for."""
         began_s = time.monotonic()
+        name = f"{self.name}_{self._key(form)[:16]}"
+        background = Background(self._device.compiler, name)
         compiled = torch.compile(
             caller.forward,
-            backend=self._device.compiler,
+            backend=background,
             fullgraph=True,
             dynamic=False,
             # A function is chosen by the forms of its inputs; there is nothing left to guard.
@@ -106,12 +123,23 @@ class CompiledPart:
                 "Use fused or eager mode instead."
             )
         self._device.synchronize()  # what waits to be compiled is not this part's
-        before = self._device.programs_compiled()
         with _replaced(caller.module, None), norms_by_channels(caller.module):
             function = compiled.aot_compile((args, kwargs))
-        log.info("%s: traced and compiled in %.1f s", self.name, time.monotonic() - began_s)
-        self._write(form, function, fresh=self._device.programs_compiled() > before)
+        log.info("%s: traced in %.1f s", self.name, time.monotonic() - began_s)
+        self._submitted[form] = _Submitted(background, function, name)
         return _without_guards(function)
+
+    def _finish(self, form: Hashable) -> None:
+        """Wait for a program that was submitted, and keep its function."""
+        submitted = self._submitted.pop(form)
+        began_s = time.monotonic()
+        try:
+            submitted.background.wait()
+        except BaseException:
+            del self._functions[form]  # the next call tries anew
+            raise
+        log.info("%s: waited %.1f s for its program", self.name, time.monotonic() - began_s)
+        self._write(form, submitted)
 
     def _read(self, form: Hashable) -> Callable[..., Any] | None:
         """The function that an earlier process traced; None if there is none that can be used."""
@@ -135,19 +163,20 @@ class CompiledPart:
         log.info("%s: read in %.1f s", self.name, time.monotonic() - began_s)
         return function
 
-    def _write(self, form: Hashable, function: Any, *, fresh: bool) -> None:
-        """Keep the function, whole or not at all. What cannot be kept costs a warning.
-
-        `fresh`: this process compiled its program. XLA's CPU backend leaves functions out when it
-        writes down what it has itself read from a cache.
-        """
+    def _write(self, form: Hashable, submitted: "_Submitted") -> None:
+        """Keep the function, whole or not at all. What cannot be kept costs a warning."""
         path = self._path(form)
         if path is None:
             return
-        if not fresh:
+        # XLA's CPU backend leaves functions out when it writes down what it has itself read from a
+        # cache. What this process compiled has its name among the programs.
+        on_cpu = self._device.device is Device.SOFTWARE_TPU
+        names = self._device.program_names(0)
+        if on_cpu and not any(name.startswith(submitted.name) for name in names):
             log.warning("%s: its trace is not kept, for its program was; delete both", self.name)
             return
         try:
+            function = submitted.function
             data = type(function).serialize(function).serialized_data
             write_whole(path, hashlib.sha256(data).digest() + data)
         except Exception:  # noqa: BLE001 - pickling may raise anything
@@ -156,8 +185,19 @@ class CompiledPart:
     def _path(self, form: Hashable) -> Path | None:
         if self._folder is None:
             return None
-        name = hashlib.sha256(f"{self._identity}\n{form!r}".encode()).hexdigest()
-        return self._folder / f"{name[:DIGEST_BYTES]}.traced"
+        return self._folder / f"{self._key(form)[:DIGEST_BYTES]}.traced"
+
+    def _key(self, form: Hashable) -> str:
+        return hashlib.sha256(f"{self._identity}\n{form!r}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    """A function whose program is being compiled, under this name."""
+
+    background: Background
+    function: Any
+    name: str
 
 
 def _without_guards(function: Any) -> Callable[..., Any]:

@@ -203,14 +203,24 @@ class DiffusionRuntime:
                 command.expected_s,
             )
 
-        for request in warmup.requests(self._need().preset, command.mode, command.size):
-            name = f"guidance {request.guidance:g}"
-            for image, prompt in enumerate(warmup.PROMPTS, start=1):
+        requests = warmup.requests(self._need().preset, command.mode, command.size)
+        made = dict.fromkeys(requests, 0)
+        if command.mode is Mode.COMPILED and self._ranks is None:  # zeros would be a rank's alone
+            for request in requests:
+                with self._need().modes.ahead() as submitted:
+                    for event in self._one_image(command.job, request, 1):
+                        if isinstance(event, Stepped):
+                            yield warming(f"{_name(request)}: {_stage(event)}")
+                    made[request] = 0 if submitted() else 1
+        for request in requests:
+            for image, prompt in enumerate(
+                warmup.PROMPTS[made[request] :], start=1 + made[request]
+            ):
                 programs_until_now = self.programs_compiled()
-                yield warming(f"{name}: text")
+                yield warming(f"{_name(request)}: text")
                 for event in self._one_image(command.job, replace(request, prompt=prompt), 1):
                     if isinstance(event, Stepped):
-                        yield warming(f"{name}: {_stage(event)}")
+                        yield warming(f"{_name(request)}: {_stage(event)}")
                 nothing_new = self.programs_compiled() == programs_until_now
                 if nothing_new and image >= warmup.LEAST_IMAGES:
                     break
@@ -365,6 +375,10 @@ def _notices(loaded: _Loaded, request: GenerationRequest, ran: Mode) -> Iterator
     yield from text.cut_notices(
         loaded.pipeline, loaded.preset, request.negative_prompt, "The negative prompt"
     )
+
+
+def _name(request: GenerationRequest) -> str:
+    return f"guidance {request.guidance:g}"
 
 
 def _stage(event: Stepped) -> str:

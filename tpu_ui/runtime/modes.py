@@ -44,6 +44,18 @@ class Modes:
                     stack.enter_context(part.active())
             yield lambda: self._what_ran(mode, runs_before)
 
+    @contextlib.contextmanager
+    def ahead(self) -> Iterator[Callable[[], bool]]:
+        """A context in which what has to be compiled is only submitted, and gives zeros; gives a
+        function that says whether anything was."""
+        for part in self._parts:
+            part.ahead = True
+        try:
+            yield lambda: any(part.submitted for part in self._parts)
+        finally:
+            for part in self._parts:
+                part.ahead = False
+
     def _runs(self) -> list[int]:
         return [part.runs for part in self._parts]
 

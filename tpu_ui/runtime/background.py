@@ -1,0 +1,61 @@
+"""A program that is compiled in the background, and what stands in for its results until then.
+
+Tracing is Python and takes turns; XLA's work needs no Python. So the programs of an image are all
+traced first, in a run of the pipeline in which they give zeros, and compile side by side.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.backends.registry import lookup_backend
+
+NAME_MARK = "tt_jit_"  # what torch_tpu's own names of programs begin with
+
+
+class Background:
+    """A backend for one `torch.compile` that hands the graph to torch_tpu and does not wait.
+
+    The function that comes of it gives zeros, in the form of the program's results, until `wait`.
+    torch_tpu 0.2.0's `async_compile`, and a private exception of it. What torch_tpu calls the
+    program begins with `name`.
+    """
+
+    def __init__(self, compiler: str, name: str) -> None:
+        self._compiler = compiler
+        self._name = name
+        self._submitted: Any = None
+
+    def __call__(
+        self, graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor], **_: Any
+    ) -> Callable[..., Any]:
+        from torch_tpu._internal.compile._backend import (  # noqa: PLC0415 - private
+            AsyncCompilationSubmitted,
+        )
+
+        (output,) = graph.graph.find_nodes(op="output")
+        forms = [one.meta["example_value"] for one in output.args[0]]
+        options = {"async_compile": True, "name": NAME_MARK + self._name}
+        run: Any = lookup_backend(self._compiler)(graph, list(inputs), options=options)  # type: ignore[call-arg]
+        try:
+            run()  # the first call tells what was submitted, and runs nothing
+        except AsyncCompilationSubmitted as submitted:
+            self._submitted = submitted
+
+        def call(*args: torch.Tensor) -> Any:
+            return run(*args) if self._submitted is None else [_zeros(form) for form in forms]
+
+        call.serialize = run.serialize  # type: ignore[attr-defined]
+        return call
+
+    def wait(self) -> None:
+        """Wait for the program, and run it from now on. Raises what the compiler raises."""
+        if self._submitted is not None:
+            self._submitted.resolve()
+            self._submitted = None
+
+
+def _zeros(form: torch.Tensor) -> torch.Tensor:
+    """Made on the host: on the device they would be part of other programs."""
+    zeros = torch.empty_strided(form.size(), form.stride(), dtype=form.dtype).zero_()
+    return zeros.to(form.device)
