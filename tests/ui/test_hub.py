@@ -26,7 +26,7 @@ SECRET = "the client's secret"
 
 @dataclass
 class Provider:
-    """Does what the code flow asks of one. `person`: who is in front of the browser."""
+    """Does what the code flow asks of one, and no more. `person`: who sits at the browser."""
 
     url: str = ""
     person: object = "author"
