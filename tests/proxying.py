@@ -18,7 +18,8 @@ def proxy(target: str, prefix: str, port: int = 0) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             if not self.path.startswith(prefix + "/"):
-                self.send_error(404)
+                # Browsers ask for it at the root of a server, whatever a page says.
+                self.send_error(204 if self.path == "/favicon.ico" else 404)
                 return
             length = int(self.headers.get("Content-Length") or 0)
             headers = {k: v for k, v in self.headers.items() if k.lower() not in NOT_PASSED_ON}
@@ -36,7 +37,7 @@ def proxy(target: str, prefix: str, port: int = 0) -> Iterator[str]:
                     for part in answer.iter_raw():
                         self.wfile.write(part)
                         self.wfile.flush()
-                except OSError:  # whoever asked has gone
+                except (OSError, httpx.TransportError):  # whoever asked has gone, or the app
                     pass
 
         do_GET = do_POST = do_HEAD = handle_any

@@ -36,4 +36,5 @@ def test_page_and_links_work_below_a_path(
         (datum,) = answer["data"]
         assert datum["url"].startswith(f"{public}/gradio_api/file=")
         assert httpx.get(datum["url"]).content.startswith(b"\x89PNG")
+        page.close()  # before the app that its streams come from
         assert complaints.lines == []
