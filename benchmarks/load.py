@@ -222,9 +222,9 @@ class Clients:
     async def _settled(self) -> None:
         """Until nobody waits and nothing runs."""
         while True:
-            told = (await self._http.get(f"{self._url}/metrics")).text
-            detail = (await self._http.get(f"{self._url}/health")).json()["detail"]
-            if "tpu_ui_queue_length 0.0" in told and detail == "Ready.":
+            asked = await self._http.post(f"{self._url}/gradio_api/run/status", json={"data": []})
+            (status,) = asked.json()["data"]
+            if not status["queue_length"] and status["detail"] == "Ready.":
                 return
             await asyncio.sleep(0.2)
 
