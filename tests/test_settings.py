@@ -157,3 +157,37 @@ def test_limits_that_make_no_sense_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         read(arguments, {})
     assert caught.value.code == 2
+
+
+def test_another_app_and_its_token_are_named_by_variables() -> None:
+    variables = {
+        "TPU_UI_REMOTE": "https://vm.example:7860/tpu/",
+        "TPU_UI_REMOTE_TOKEN": "me:secret",
+    }
+    chosen = read([], variables)
+    assert (chosen.remote, chosen.remote_token) == ("https://vm.example:7860/tpu", "me:secret")
+    assert "secret" not in repr(chosen)
+    assert read([], {}).remote is None
+
+
+@pytest.mark.parametrize("path", ["/tpu", "https://example.org/tpu"])
+def test_root_path_is_a_path_or_an_address(path: str) -> None:
+    assert read(["--root-path", f"{path}/"], {}).root_path == path
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "right"),
+    [
+        ("--remote", "vm.example:7860", "http://HOST:PORT"),
+        ("--remote", "ftp://vm.example", "http://HOST:PORT"),
+        ("--remote", "https://me:secret@vm.example", "--remote-token"),
+        ("--remote", "https://vm.example/?a=b", "--remote-token"),
+        ("--root-path", "tpu", "/tpu"),
+    ],
+)
+def test_address_that_is_none_is_refused_with_what_is_right(
+    option: str, value: str, right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        read([option, value], {})
+    assert right in capsys.readouterr().err

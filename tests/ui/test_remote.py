@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +16,7 @@ import httpx
 import pytest
 from gradio_client import Client
 
-from tests.conftest import Serve, Served, free_port, page_of
+from tests.conftest import Serve, Served, free_port, page_of, presets_with
 from tests.dispatch.driving import (
     all_updates,
     ask,
@@ -184,9 +185,15 @@ def test_page_and_api_of_the_front_end_serve_the_far_pictures(page: str, far: Se
 
 
 def test_warm_up_goes_through_and_is_followed(serve: Serve, tmp_path: Path) -> None:
-    with serve(locked=False) as far, front_end(tmp_path, far.url, token=None) as near:
+    slow = presets_with("fake:slow-warm")
+    with (
+        serve(locked=False, presets=slow) as far,
+        front_end(tmp_path, far.url, token=None) as near,
+    ):
         wait_ready(near)
-        updates = all_updates(near, near.warm_up("demo", Mode.COMPILED, WIDE))
+        job = near.warm_up("demo", Mode.COMPILED, WIDE)
+        assert near.warm_up("demo", Mode.COMPILED, WIDE) == job  # it goes on, and is not doubled
+        updates = all_updates(near, job)
         assert isinstance(updates[-1], Finished)
         assert any(isinstance(one, Warmed) and one.size == WIDE for one in updates)
         ready = ProgramState.READY
@@ -194,6 +201,30 @@ def test_warm_up_goes_through_and_is_followed(serve: Serve, tmp_path: Path) -> N
         # It is ready: nothing is left to follow, and the answer is the same.
         again = near.warm_up("demo", Mode.COMPILED, WIDE)
         assert isinstance(ending_of(near, again), Finished)
+
+
+def test_many_at_once_are_all_served_and_none_twice(near: RemoteDispatcher, far: Served) -> None:
+    def one(number: int) -> str:
+        job = near.submit(ask(near, f"one of many, {number}", steps=1), f"visitor {number}")
+        assert isinstance(ending_of(near, job), Finished)
+        return job
+
+    with ThreadPoolExecutor(20) as visitors:
+        jobs = list(visitors.map(one, range(40)))
+    assert len(set(jobs)) == 40
+    here = [path.name for job in jobs for path in near.outputs.rglob(f"{job}-*.png")]
+    there = [path.name for job in jobs for path in far.outputs.rglob(f"{job}-*.png")]
+    assert sorted(here) == sorted(there)
+    assert len(here) == 40
+
+
+def test_front_end_that_ends_takes_its_jobs_along(far: Served, tmp_path: Path) -> None:
+    with front_end(tmp_path, far.url) as near:
+        wait_ready(near)
+        job = near.submit(ask(near, "fake:slow", steps=30, count=4))
+        wait_step(near, job)
+    assert isinstance(ending_of(near, job), Cancelled)
+    assert isinstance(ending_of(far.dispatcher, job), Cancelled)
 
 
 def test_lock_of_the_front_end_holds_though_the_far_app_is_open(

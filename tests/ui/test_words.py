@@ -130,6 +130,19 @@ def test_every_sentence_of_the_layers_below_has_an_entry_and_every_entry_is_made
             ("1", "9"),
         ),
         (
+            "The TPU UI at vm.example:7860 cannot be reached, for 17 s now; trying again.",
+            ("TPU UI", "vm.example:7860", "17"),
+        ),
+        (
+            "The TPU UI at vm.example:7860 cannot be reached, for 3 min now; trying again.",
+            ("TPU UI", "vm.example:7860", "3"),
+        ),
+        (
+            "The connection to vm.example was lost. This job is lost; ask again when vm.example is"
+            " back.",
+            ("vm.example",),
+        ),
+        (
             "The queue is full: 100 jobs wait already, for about 12 min. Try again later.",
             ("100", "12"),
         ),

@@ -152,8 +152,8 @@ class Errand(threading.Thread):
             said = f"The job was cancelled at {host}."
         elif isinstance(error, AwayError):
             said = f"{said.rstrip('.')}. This job is lost; ask again when {host} is back."
-        job.record(Failed(job.id, type(error).__name__, said))
-        self._cancel(job)
+        if job.record(Failed(job.id, type(error).__name__, said)):
+            self._cancel(job)
 
     def _cancel(self, job: Job) -> None:
         """At the far app, if it can be told."""

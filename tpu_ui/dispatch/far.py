@@ -34,6 +34,9 @@ _KINDS: Mapping[str, type[TpuUiError]] = {
     if isinstance(kind, type) and issubclass(kind, TpuUiError)
 }
 
+# The latter is what httpx raises for a client that has been closed.
+FAILURES = (httpx.HTTPError, RuntimeError)
+
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +50,11 @@ class Far:
         self._url = url.rstrip("/")
         self._login = threading.Lock()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        parts = urlsplit(url)
+        if token and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost"):
+            log.warning(
+                "The token goes to %s over plain http, and can be read on its way.", self.host
+            )
         self._http = httpx.Client(
             headers=headers,
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
@@ -88,7 +96,7 @@ class Far:
                 yield from self._answers(stream.iter_lines())
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise self._out_of_reach(error) from error
-        except httpx.HTTPError as error:
+        except FAILURES as error:
             raise AwayError(f"The connection to {self.host} was lost") from error
 
     def fetch(self, path: str) -> bytes:
@@ -102,7 +110,7 @@ class Far:
                     size += len(part)
                     if size > MAX_FILE_BYTES:
                         raise self.unreadable()
-        except httpx.HTTPError as error:
+        except FAILURES as error:
             raise self._out_of_reach(error) from error
         return b"".join(parts)
 
@@ -127,7 +135,7 @@ class Far:
     def _once(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
             return self._http.request(method, f"{self._url}{path}", **content)
-        except httpx.HTTPError as error:
+        except FAILURES as error:
             raise self._out_of_reach(error) from error
 
     def _log_in(self) -> None:
@@ -172,7 +180,7 @@ class Far:
     def _refused(self) -> AwayError:
         return AwayError(f"{self.host} refuses the login of --remote-token")
 
-    def _out_of_reach(self, error: httpx.HTTPError) -> AwayError:
+    def _out_of_reach(self, error: Exception) -> AwayError:
         log.debug("%s: %r", self.host, error)
         return AwayError(f"The TPU UI at {self.host} cannot be reached")
 

@@ -220,17 +220,17 @@ class RemoteDispatcher:
             return
         self._closing.set()
         self._watch.close()
-        for job in self._jobs.all():
-            if job.ending is None:
-                job.record(Cancelled(job.id))
-                self._say_goodbye(job)
+        self._say_goodbye([job for job in self._jobs.all() if job.record(Cancelled(job.id))])
         self._far.close()
+        self._watch.join(GOODBYE_S)
 
-    def _say_goodbye(self, job: Job) -> None:
+    def _say_goodbye(self, jobs: list[Job]) -> None:
+        """Have the far app cancel them, unless that takes long: it does when their turn comes."""
         try:
-            self._far.ask("cancel", job.id, timeout_s=GOODBYE_S)
+            for job in jobs:
+                self._far.ask("cancel", job.id, timeout_s=GOODBYE_S)
         except TpuUiError as error:
-            log.info("job %s is not cancelled at %s: %s", job.id, self._far.host, error)
+            log.info("jobs are not cancelled at %s: %s", self._far.host, error)
 
     def _job(self, job: str) -> Job:
         found = self._jobs.get(job)

@@ -62,7 +62,10 @@ class Watch(threading.Thread):
         why, since_s = away
         if not since_s:
             return f"{why} yet; trying again."
-        return f"{why}, for {time.monotonic() - since_s:.0f} s now; trying again."
+        gone_s = time.monotonic() - since_s
+        if gone_s < 120:
+            return f"{why}, for {gone_s:.0f} s now; trying again."
+        return f"{why}, for {gone_s / 60:.0f} min now; trying again."
 
     def check(self) -> None:
         """Raises AwayError while it cannot be reached."""
