@@ -19,6 +19,7 @@ VIEWS = (
     ("screenshot-phone-dark", 390, 844, "dark"),
 )
 IMAGE_MS = 120_000
+COMPARISON_MS = 400_000
 
 
 def take(browser: Browser, url: str, path: Path, width: int, height: int, scheme: str) -> None:
@@ -43,6 +44,28 @@ def take(browser: Browser, url: str, path: Path, width: int, height: int, scheme
     page.close()
 
 
+def take_comparison(browser: Browser, url: str, path: Path) -> None:
+    """All modes and some step counts. What is cold is compiled on the way."""
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    page.goto(url)
+    page.locator("#strip li[data-state=ready]").first.wait_for(timeout=IMAGE_MS)
+    page.locator("#prompt textarea").fill(PROMPT)
+    page.locator("#random-seed input").uncheck()
+    page.locator("#seed input").fill(str(SEED))
+    page.locator("#seed input").blur()
+    page.locator("#compare > button").click()
+    page.locator("#compare-second input").click()
+    page.get_by_role("option", name="Steps", exact=True).click()
+    for _ in range(2):  # the last two of its values: a row less each
+        page.locator("#compare-second-values input").press("Backspace")
+    page.locator("#compare-cost").get_by_text("6 pictures").wait_for()
+    page.locator("#compare-start").click()
+    page.locator("#compare-pack:not([disabled])").wait_for(timeout=COMPARISON_MS)
+    page.wait_for_timeout(3000)  # its cost is said anew, with nothing left to compile
+    page.locator("#compare").screenshot(path=path)
+    page.close()
+
+
 def main(url: str, folder: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -50,6 +73,7 @@ def main(url: str, folder: Path) -> None:
         )
         for name, width, height, scheme in VIEWS:
             take(browser, url, folder / f"{name}.png", width, height, scheme)
+        take_comparison(browser, url, folder / "screenshot-compare.png")
         browser.close()
 
 

@@ -57,6 +57,9 @@ def test_exactly_the_promised_endpoints_are_public(client: Client) -> None:
 def test_every_endpoint_is_documented(client: Client) -> None:
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
     assert all(len(info["description"]) > 40 for info in endpoints.values())
+    inputs = {one["parameter_name"]: one for one in endpoints["/generate"]["parameters"]}
+    assert all(len(one["python_type"]["description"]) > 10 for one in inputs.values())
+    assert "4294967295" in inputs["seed"]["python_type"]["description"]
 
 
 def test_the_downloaded_picture_is_the_written_file_and_holds_its_settings(

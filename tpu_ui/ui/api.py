@@ -11,7 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 import gradio as gr
+from gradio.components.api_component import Api
+from gradio.context import get_blocks_context
 from gradio.route_utils import API_PREFIX
+from gradio.utils import get_function_description
 from gradio_client.utils import is_file_obj_with_meta
 
 from tpu_ui.dispatch.interface import Dispatcher, ImageSaved, Update
@@ -43,15 +46,28 @@ def add_endpoints(dispatcher: Dispatcher, desk: Desk) -> None:
         "concurrency_id": JOB_CONCURRENCY_ID,
         "concurrency_limit": JOB_LISTENERS,
     }
-    gr.api(_documented(_generate(dispatcher, desk), Generated), api_name="generate", **jobs)
-    gr.api(_documented(_warm_up(dispatcher, desk), dict[str, Any]), api_name="warm_up", **jobs)
+    _add(_documented(_generate(dispatcher, desk), Generated), "generate", **jobs)
+    _add(_documented(_warm_up(dispatcher, desk), dict[str, Any]), "warm_up", **jobs)
     # These answer at once, also while every listener's place is taken.
-    gr.api(_status(dispatcher), api_name="status", queue=False)
-    gr.api(_models(dispatcher), api_name="models", queue=False)
+    _add(_status(dispatcher), "status", queue=False)
+    _add(_models(dispatcher), "models", queue=False)
     # For another TPU UI alone: megabytes, of which a person or a language model has no use.
-    gr.api(_readers(dispatcher), api_name="readers", queue=False, api_visibility="undocumented")
-    gr.api(_cancel(dispatcher), api_name="cancel", queue=False)
-    gr.api(_read_metadata(), api_name="read_metadata", queue=False)
+    _add(_readers(dispatcher), "readers", queue=False, api_visibility="undocumented")
+    _add(_cancel(dispatcher), "cancel", queue=False)
+    _add(_read_metadata(), "read_metadata", queue=False)
+
+
+def _add(endpoint: Callable[..., Any], name: str, **options: Any) -> None:
+    """With what each input is for, which Gradio by itself tells to MCP alone."""
+    gr.api(endpoint, api_name=name, **options)
+    page = get_blocks_context()
+    assert page is not None
+    *_, added = page.fns.values()
+    _, told, _ = get_function_description(endpoint)
+    told.pop("request", None)  # Gradio's own
+    for component, text in zip(added.inputs, told.values(), strict=True):
+        assert isinstance(component, Api)
+        component._api_info = {**component._api_info, "additional_description": text}
 
 
 def _documented(

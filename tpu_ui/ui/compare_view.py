@@ -162,7 +162,7 @@ def grid_html(
             for column in range(len(columns))
         )
         lines.append(f"<tr>{head}{places}</tr>")
-    wide = f"min-width: {8 * len(columns)}rem"
+    wide = f"--columns: {len(columns)}"
     return (
         f'<div class="tpu-compare"><table style="{wide}"><thead><tr>{corner}{heads}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
