@@ -15,9 +15,11 @@ from gradio_client.exceptions import AppError
 from tests.conftest import Serve, Served
 from tests.dispatch.driving import ask, wait_step
 from tests.ui.test_mcp import called
+from tpu_ui import settings
 from tpu_ui.passwords import Secret
 from tpu_ui.ui.door import HUB, Door, door_of
 from tpu_ui.ui.history import History
+from tpu_ui.ui.opening import opened
 
 OWNER, VISITOR = "me:a-long:password", "ann:another-password"
 STRANGERS = ["", VISITOR, "me:wrong"]
@@ -244,6 +246,30 @@ def test_where_everybody_owns_the_app_a_strangers_name_for_it_does_not(
 ) -> None:
     door = door_of(locked_at_start=False)
     assert door.owns(gr.Request(headers={"host": host})) is owns
+
+
+@pytest.mark.parametrize(
+    ("arguments", "space", "everybodys"),
+    [
+        ([], {}, True),
+        (["--lock"], {}, False),
+        (["--share", "--no-lock"], {}, False),
+        (["--no-lock"], {"SPACE_ID": "author/app"}, False),
+        (["--owner", "me:a-long:password"], {}, False),
+        (["--auth", "me:a-long:password"], {}, False),
+    ],
+)
+def test_everybody_owns_the_app_on_ones_own_machine_alone(
+    arguments: list[str], space: dict[str, str], everybodys: bool
+) -> None:
+    chosen = settings.read(arguments, space)
+    given = chosen.auth or chosen.owner
+    logins = {given[0]: Secret.of(given[1], CHEAP)} if given else {}
+    door = opened(chosen, logins, locked_at_start=chosen.lock)
+    assert door.everybody is everybodys
+    local = {"host": "127.0.0.1:7860"}
+    assert door.owns(gr.Request(headers=local, username="")) is everybodys
+    assert door.owns(gr.Request(headers=local, username="me")) is (everybodys or bool(given))
 
 
 def test_who_hugging_face_vouches_for_cannot_take_the_name_of_a_login(door: Door) -> None:

@@ -10,7 +10,8 @@ from tpu_ui.ui.hub import Hub
 
 
 def opened(chosen: Settings, logins: Mapping[str, Secret], locked_at_start: bool) -> Door:
-    """`logins`: all that go with a password, the owner's among them."""
+    """`logins`: all that go with a password, the owner's among them. What is shared or hosted is
+    nobody's without a login, locked or not."""
     owner = chosen.auth or chosen.owner
     return door_of(
         owner=owner[0] if owner else "",
@@ -18,7 +19,7 @@ def opened(chosen: Settings, logins: Mapping[str, Secret], locked_at_start: bool
         closed=chosen.auth is not None,
         hub=None if chosen.hub is None else _hub(chosen.hub),
         hub_owners=chosen.hub_owners,
-        locked_at_start=locked_at_start,
+        locked_at_start=locked_at_start or chosen.share or chosen.hosted,
         allowance=Allowance(chosen.rate, chosen.images_per_hour),
     )
 
