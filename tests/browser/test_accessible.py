@@ -42,12 +42,14 @@ def test_nothing_serious_is_found_at_either_width(
     ask(page, "a tree")
     expect(page.locator(PICTURE)).to_be_visible()
     at_rest(page)
-    for section in ("#kept", "#programs", "#from-picture"):
+    for section in ("#kept", "#compare", "#programs", "#from-picture"):
         page.locator(f"{section} > button").click()
     expect(page.locator("#log pre")).to_contain_text("Generate: Finished")
     page.evaluate(AXE.read_text())
     for width in WIDTHS_PX:
         page.set_viewport_size({"width": width, "height": 900})
+        ask(page, " ")
+        expect(page.locator(".toast-wrap")).to_contain_text("The prompt is empty")
         page.wait_for_timeout(400)  # fades
         problems = found(page)
         assert problems == [], "\n".join(problems)

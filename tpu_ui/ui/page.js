@@ -15,6 +15,15 @@ document.addEventListener("keydown", (event) => {
   }
 }, true);
 
+// Gradio's messages fold by a heading that holds the button to close them. A button within a button
+// is not read out: a mouse still folds them.
+new MutationObserver(() => {
+  for (const heading of document.querySelectorAll(".toast-header[role]")) {
+    heading.removeAttribute("role");
+    heading.removeAttribute("tabindex");
+  }
+}).observe(document.documentElement, { childList: true, subtree: true });
+
 // A PNG dropped anywhere goes into the file field of "Settings from a picture"; left to itself the
 // browser would leave the page and open it.
 document.addEventListener("dragover", (event) => {

@@ -111,6 +111,6 @@ def _whole_minutes(words: Words, seconds: float) -> str:
 def _log(title: str, lines: Sequence[str]) -> str:
     text = html.escape("\n".join(lines))
     return (
-        f'<section class="tpu-log"><h4>{title}</h4>'
+        f'<section class="tpu-log"><h2>{title}</h2>'
         f'<pre tabindex="0" aria-label="{title}">{text}</pre></section>'
     )
