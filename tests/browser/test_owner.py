@@ -105,6 +105,7 @@ def test_a_visitor_sees_nothing_of_the_owners_and_signs_in_as_her(
         page.locator("#who button").click()
         expect(page.locator("#who")).to_contain_text("Sign in")
         expect(page.locator("#programs")).to_be_hidden()
+        page.close()  # before the app: what it asks has to be answered
 
 
 def test_who_has_logged_in_owns_a_locked_app(serve: Serve, chromium: BrowserContext) -> None:

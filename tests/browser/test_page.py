@@ -528,15 +528,6 @@ def test_a_strategy_that_is_refused_is_said_and_not_shown_as_chosen(
         page.close()
 
 
-def test_the_strategy_of_a_locked_app_is_told_and_cannot_be_changed(
-    open_page: Open, server: Served
-) -> None:
-    page = open_page(server)
-    page.get_by_text("Programs and warm-up").click()
-    expect(page.locator("#strategy")).to_contain_text("The owner can change it")
-    expect(page.locator("#strategy input")).to_be_disabled()
-
-
 def test_a_field_the_model_has_no_use_for_is_disabled_and_says_why(
     open_page: Open, serve: Serve
 ) -> None:
