@@ -13,7 +13,7 @@ from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import labels
 from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, Login
-from tpu_ui.ui.intake import MAX_FILE_BYTES, Intake, failed
+from tpu_ui.ui.intake import MAX_FILE_BYTES, Intake
 from tpu_ui.ui.listening import JOB_LISTENERS
 from tpu_ui.ui.routes import routes
 from tpu_ui.ui.visitor import Marking
@@ -61,7 +61,6 @@ def launch_arguments(dispatcher: Dispatcher, login: Login | None = None) -> dict
         "app_kwargs": {
             "routes": routes(dispatcher, Door(login)),
             "middleware": [Middleware(Delivery), Middleware(Intake), Middleware(Marking)],
-            "exception_handlers": {Exception: failed},
         },
     }
 
