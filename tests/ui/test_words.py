@@ -20,7 +20,14 @@ from tpu_ui.ui.words import ENGLISH, LANGUAGES, Words, catalogue, names_in, trad
 PACKAGE = Path(tpu_ui.__file__).parent
 PAGE = sorted((PACKAGE / "ui").glob("*.py"))
 # Their errors go to programs, in English.
-FOR_PROGRAMS = ("api.py", "openai_images.py", "door.py", "health.py", "cross_site.py")
+FOR_PROGRAMS = (
+    "api.py",
+    "openai_images.py",
+    "door.py",
+    "health.py",
+    "cross_site.py",
+    "intake.py",
+)
 BELOW = sorted(
     path
     for path in PACKAGE.rglob("*.py")

@@ -6,7 +6,10 @@ what the app has a use for; the rest is refused in one sentence, whoever asks.
 """
 
 import json
+import logging
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from gradio.route_utils import API_PREFIX
@@ -33,6 +36,9 @@ FILE = "file="
 CALLS = ("run", "call", "queue", "cancel", "reset")  # their bodies are JSON
 ANSWERED_AT_ONCE = ("run",)
 UNCLEAR = "This request cannot be understood."
+MAX_LOGGED_CHARACTERS = 300
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,12 @@ class Intake:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(OTHERS):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         words = words_for(Headers(scope=scope).get("accept-language"))
         endpoint = _endpoint(scope["path"])
+        answer = _Answer(words, send, translated=endpoint in ANSWERED_AT_ONCE)
         try:
             _check_used(scope["path"], endpoint)
             receive = await _bounded(words, scope, receive, endpoint)
@@ -67,9 +74,10 @@ class Intake:
             return
         except ClientDisconnect:
             return
-        if endpoint in ANSWERED_AT_ONCE:
-            send = _Translating(words, send)
-        await self._app(scope, receive, send)
+        with _Unforeseen(endpoint) as unforeseen:
+            await self._app(scope, receive, answer)
+        if unforeseen.happened:
+            await answer.end(scope, receive, unforeseen.refusal)
 
 
 def _endpoint(path: str) -> str:
@@ -89,7 +97,7 @@ def _check_used(path: str, endpoint: str) -> None:
 async def _bounded(words: Words, scope: Scope, receive: Receive, endpoint: str) -> Receive:
     """The body, read and looked at. An upload goes on to Gradio piece by piece, if it says how
     long it is."""
-    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+    if scope["method"] in ("GET", "HEAD", "OPTIONS") or scope["path"].startswith(OTHERS):
         return receive
     headers = Headers(scope=scope)
     claimed = headers.get("content-length", "")
@@ -149,42 +157,74 @@ class _Again:
         return {"type": "http.request", "body": body, "more_body": False}
 
 
-class _Translating:
-    """Gradio calls every refusal an error of the server. What a caller can mend becomes a 400."""
+class _Answer:
+    """Gradio's answer on its way out. It calls every refusal an error of the server: `translated`,
+    what a caller can mend becomes a 400."""
 
-    def __init__(self, words: Words, send: Send) -> None:
+    def __init__(self, words: Words, send: Send, translated: bool) -> None:
         self._words = words
         self._send = send
-        self._failed = False
-        self._body = b""
+        self._translated = translated
+        self._begun = self._done = False
+        self._failure: bytes | None = None  # what is being said instead of an answer
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] == 500:
-            self._failed = True
-        elif not self._failed:
+        begins = message["type"] == "http.response.start"
+        if begins and message["status"] == 500 and self._translated:
+            self._failure = b""
+        elif self._failure is None:
+            self._begun = self._begun or begins
+            self._done = message["type"] == "http.response.body" and not message.get("more_body")
             await self._send(message)
         elif message["type"] == "http.response.body":
-            self._body += message.get("body", b"")
+            self._failure += message.get("body", b"")
             if not message.get("more_body"):
-                await self._tell()
+                await self._tell(json.loads(self._failure))
 
-    async def _tell(self) -> None:
-        said: dict[str, Any] = json.loads(self._body)
+    async def end(self, scope: Scope, receive: Receive, refusal: Refusal) -> None:
+        """After an exception: a refusal, or the end of what had begun."""
+        if self._done:
+            return
+        if self._begun:
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await refusal.response()(scope, receive, self._send)
+
+    async def _tell(self, said: dict[str, Any]) -> None:
         ours = said.get("error") == self._words(UNEXPECTED)
-        answer = JSONResponse({**said, "error": said.get("error") or UNCLEAR}, 500 if ours else 400)
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": answer.status_code,
-                "headers": answer.raw_headers,
-            }
-        )
+        content = {**said, "error": said.get("error") or UNCLEAR}
+        answer = JSONResponse(content, 500 if ours else 400)
+        start = {"status": answer.status_code, "headers": answer.raw_headers}
+        await self._send({"type": "http.response.start", **start})
         await self._send({"type": "http.response.body", "body": answer.body})
 
 
-async def failed(request: Request, error: Exception) -> Response:
-    """The answer to what nobody foresaw; the server logs it. What Gradio cannot read of a call ends
-    here, too."""
-    if _endpoint(request.url.path):
-        return Refusal(400, UNCLEAR).response()
-    return Refusal(500, UNEXPECTED).response()
+class _Unforeseen(AbstractContextManager["_Unforeseen"]):
+    """Keeps an exception from the server, which would break the connection, and logs it.
+
+    Of a call it is Gradio that could not read it: its lines say nothing more than its message.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self.happened = False
+
+    @property
+    def refusal(self) -> Refusal:
+        return Refusal(400, UNCLEAR) if self._endpoint else Refusal(500, UNEXPECTED)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.happened = True
+        if self._endpoint:
+            told = repr(error)[:MAX_LOGGED_CHARACTERS]
+            _log.warning("A call of %s was not understood: %s", self._endpoint, told)
+        else:
+            _log.error("A request failed.", exc_info=error)
+        return True

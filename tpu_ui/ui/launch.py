@@ -16,7 +16,7 @@ from tpu_ui.ui.chinese import Chinese
 from tpu_ui.ui.cross_site import CrossSite
 from tpu_ui.ui.delivery import Delivery
 from tpu_ui.ui.door import Door, usual_door
-from tpu_ui.ui.intake import MAX_FILE_BYTES, Intake, failed
+from tpu_ui.ui.intake import MAX_FILE_BYTES, Intake
 from tpu_ui.ui.knocking import Knocking
 from tpu_ui.ui.listening import JOB_LISTENERS
 from tpu_ui.ui.routes import routes
@@ -78,7 +78,6 @@ def launch_arguments(dispatcher: Dispatcher, door: Door | None = None) -> dict[s
                 Middleware(Marking),
                 Middleware(Knocking, wrong=door.wrong),
             ],
-            "exception_handlers": {Exception: failed},
         },
     }
 
