@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from PIL import Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
@@ -102,12 +102,12 @@ def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:
     return file.getvalue()
 
 
-def read_png(file: Path | BinaryIO) -> dict[str, Any]:
+def read_png(path: Path) -> dict[str, Any]:
     """The info dict that `encode_png` wrote; of another program's picture, what `read_parameters`
     makes of it. Raises MetadataError, saying what is wrong.
     """
     try:
-        with Image.open(file, formats=["PNG"]) as image:
+        with Image.open(path, formats=["PNG"]) as image:
             if image.width * image.height > MAX_FILE_PX:
                 raise MetadataError("The picture is too large to be one of ours.")
             text = getattr(image, "text", {})

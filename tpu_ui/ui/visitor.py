@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tpu_ui.dispatch.wire import CALLER
 
 MCP = "/gradio_api/mcp"
+MARK = "x-tpu-ui-caller"
 
 
 class Marking:
@@ -28,15 +29,17 @@ class Marking:
         if scope["type"] == "http" and MCP in scope["path"]:
             address = address_of(Request(scope)).encode()
             mark = hashlib.blake2b(address, key=self._key, digest_size=16).hexdigest()
-            MutableHeaders(scope=scope)[CALLER] = mark
+            MutableHeaders(scope=scope)[MARK] = mark
         await self._app(scope, receive, send)
 
 
 def visitor_of(request: gr.Request | None) -> str:
-    """One open page, or one Gradio client; a caller without either, by address."""
+    """One open page, or one Gradio client; a caller without either, by address. A front end says
+    which of its visitors asks."""
     if request is None:  # called from within
         return ""
-    return request.headers.get(CALLER) or request.session_hash or address_of(request.request)
+    marked = request.headers.get(MARK) or request.headers.get(CALLER)
+    return marked or request.session_hash or address_of(request.request)
 
 
 def address_of(request: Request | None) -> str:
