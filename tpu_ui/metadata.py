@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -105,12 +105,12 @@ def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:
     return file.getvalue()
 
 
-def read_png(file: Path | BinaryIO) -> dict[str, Any]:
+def read_png(path: Path) -> dict[str, Any]:
     """The info dict that `encode_png` wrote; of another program's picture, what `read_parameters`
     makes of it. Raises MetadataError, saying what is wrong.
     """
     try:
-        (width_px, height_px), text = read_texts(file, (JSON_KEY, PARAMETERS_KEY))
+        (width_px, height_px), text = read_texts(path, (JSON_KEY, PARAMETERS_KEY))
     except PngTooLargeError as error:
         raise MetadataError("The settings in the picture are too long to be read.") from error
     except (PngError, OSError) as error:

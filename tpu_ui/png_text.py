@@ -3,7 +3,6 @@
 The format is https://www.w3.org/TR/png-3/, chapters 5 and 11. Knows nothing of what the texts say.
 """
 
-import contextlib
 import struct
 import zlib
 from collections.abc import Iterator
@@ -25,15 +24,12 @@ class PngTooLargeError(PngError):
     """Its texts are larger than any of ours."""
 
 
-def read_texts(
-    source: Path | BinaryIO, wanted: tuple[str, ...]
-) -> tuple[tuple[int, int], dict[str, str]]:
+def read_texts(path: Path, wanted: tuple[str, ...]) -> tuple[tuple[int, int], dict[str, str]]:
     """Width and height in pixels as the file claims them, and the `wanted` texts that it holds.
 
     Raises PngError; OSError where the file cannot be read at all.
     """
-    opened = source.open("rb") if isinstance(source, Path) else contextlib.nullcontext(source)
-    with opened as file:
+    with path.open("rb") as file:
         if file.read(len(SIGNATURE)) != SIGNATURE:
             raise PngError("no PNG")
         kind, header = _chunk(file, (b"IHDR",))

@@ -7,6 +7,7 @@ the job that made it.
 import io
 import logging
 import re
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -176,7 +177,10 @@ def _checked(content: bytes, request: GenerationRequest, image: int) -> ImageInf
     """What made the picture, by the file itself. Raises BrokenImageError if it is not what was
     asked for."""
     try:
-        info = ImageInfo.from_dict(read_png(io.BytesIO(content)))
+        with tempfile.NamedTemporaryFile(suffix=".png") as file:
+            file.write(content)
+            file.flush()
+            info = ImageInfo.from_dict(read_png(Path(file.name)))
         with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
             size = ImageSize(*picture.size)
     except (MetadataError, OSError, *UNREADABLE) as error:

@@ -30,8 +30,8 @@ from tpu_ui.shapes import Device, ImageSize, Mode, ProgramState, Strategy
 from tpu_ui.strategy import Placement
 from tpu_ui.tokens import Reader
 
-# Who of a caller's own visitors asks, as far as turns go; a header of HTTP.
-CALLER = "x-tpu-ui-caller"
+# Which of a front end's visitors asks, as far as turns go; a header of HTTP.
+CALLER = "x-tpu-ui-visitor"
 
 # A ValidationError of pydantic is a ValueError.
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
