@@ -37,7 +37,8 @@ def test_failed_cells_tell_why_and_the_others_have_their_turn(server: Served) ->
     assert last.table.count("Failed: The model made NaN values") == 3
     assert "Done: 0 pictures" in last.progress
     assert "3 failed" in last.progress
-    assert Comparing(server.dispatcher).at_rest().start["interactive"]
+    desk = Desk(server.dispatcher, usual_door(locked_at_start=False))
+    assert Comparing(server.dispatcher, desk).at_rest().start["interactive"]
 
 
 def test_cells_are_made_one_after_another(server: Served) -> None:
