@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: run test check chromium lock audit clean
+.PHONY: run test check hostile chromium lock audit clean
 
 run: $(VENV)/run.done
 	$(BIN)/python app.py $(ARGS)
@@ -19,6 +19,10 @@ check: $(VENV)/dev.done
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Ten times the hostile requests of the tests, other ones each time.
+hostile: $(VENV)/dev.done
+	TPU_UI_TEST_HOSTILE=10 $(BIN)/python -m pytest --numprocesses=0 tests/ui/test_hostile.py
 
 chromium:
 	@command -v chromium >/dev/null || { \

@@ -1,5 +1,7 @@
 """Choices in a prompt."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,3 +30,10 @@ def test_any_text_is_drawn_to_its_end_and_the_same_each_time(text: str, seed: in
     assert drawn == draw(text, seed)
     assert CHOICE.search(drawn) is None
     assert len(drawn) <= len(text)
+
+
+def test_a_prompt_that_means_to_be_slow_is_not() -> None:
+    text = "{" + "a|" * 1_000 + "{|}" * 600
+    began_s = time.process_time()
+    draw(text, 1)
+    assert time.process_time() - began_s < 1.0  # at the square of its length it took ten

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,8 @@ INSIDES = ("Traceback", 'File "/', "site-packages", "tpu_ui/", "root:x:", "the-s
 INSIDES += ("TypeError", "ValueError", "KeyError", "AttributeError", "IndexError", "pydantic_core")
 INSIDES += ("Something went wrong",)  # a fault of ours
 
+FAULTS = ("A handler failed.", "A request failed.")
+
 
 def many(count: int) -> settings:
     """So many examples; the same ones each time, unless more are asked for."""
@@ -98,7 +100,7 @@ class Attacked:
     client: httpx.Client
     sent: int = 0
     longest_s: float = 0.0
-    strange: list[str] = field(default_factory=list)
+    read: int = 0  # of the log
 
     @property
     def outputs(self) -> Path:
@@ -106,6 +108,14 @@ class Attacked:
 
     def memory_mb(self) -> float:
         return memory_mb(self.pid)
+
+    def forget_peak(self) -> None:
+        """From now on `peak_mb` is measured anew (proc(5), clear_refs)."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def peak_mb(self) -> float:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1000
 
     def programs(self) -> tuple[str, ...]:
         """What the app says of compilations."""
@@ -115,8 +125,13 @@ class Attacked:
     def touched(self) -> str:
         return (self.folder / "touched.txt").read_text()
 
-    def log(self) -> str:
-        return (self.folder / "app.log").read_text(errors="replace")
+    def faults(self) -> list[str]:
+        """What the log tells of faults of ours since the last time, whatever a visitor was told."""
+        with (self.folder / "app.log").open(errors="replace") as log:
+            log.seek(self.read)
+            told, self.read = log.read(), log.tell()
+        parts = (told.partition(mark)[2][-2_000:] for mark in FAULTS)
+        return [part for part in parts if part]
 
     def ask(self, method: str, path: str | httpx.URL, **how: Any) -> httpx.Response:
         """Send one request, and look at its answer."""

@@ -35,6 +35,7 @@ from tpu_ui.ui.intake import MAX_BODY_BYTES, MAX_UPLOAD_BYTES
 from tpu_ui.ui.openai_images import TAKEN
 
 PICTURE = re.compile(r"\d{4}-\d\d-\d\d/[0-9a-f]{32}-\d+-\d+\.png")
+BOMB_MB = 60  # the smallest of the bombs is 187
 GROWN_MB = 250 * TIMES  # of a process of some 200 MB; one bomb that went off would take as much
 
 
@@ -60,9 +61,7 @@ def nothing_is_lost(app: Attacked) -> Iterator[None]:
     names = [str(one.relative_to(app.outputs)) for one in app.outputs.rglob("*") if one.is_file()]
     assert [name for name in names if not PICTURE.fullmatch(name)] == []
     assert app.touched() == ""
-    # A traceback through a handler of ours is a fault of ours, whatever the visitor was told.
-    assert "A handler failed." not in app.log()
-    assert "A request failed." not in app.log()
+    assert app.faults() == []
     assert app.longest_s < SLOW_S
 
 
@@ -155,6 +154,7 @@ PLACES += [
         *("mcp/", "mcp/schema", "run-history/connect", "api/predict", "dev/reload"),
     )
 ]
+NO_JSON = ("/v1/models", "/gradio_api/upload")
 KINDS = ["application/json", "text/plain", "multipart/form-data", ""]
 KINDS += ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded", "\x80"]
 BROKEN = [b"", b"{", b"[]", b"null", b'"a"', b"[" * 100_000, b'{"data":' + b"[" * 50_000, b"\xff"]
@@ -282,7 +282,8 @@ def path(app: Attacked, request: pytest.FixtureRequest) -> str:
 
 def test_a_picture_that_is_a_trap(app: Attacked, handlers: list[dict[str, Any]], path: str) -> None:
     """To the API's endpoint, and to the page, which shows its settings and uses them."""
-    before_mb = app.memory_mb()
+    app.forget_peak()
+    before_mb = app.peak_mb()
     ids = {one["api_name"]: one["id"] for one in handlers}
     file = {"path": path, "meta": {"_type": "gradio.FileData"}}
     begun = app.post("/gradio_api/call/read_metadata", {"data": [file]})
@@ -298,10 +299,10 @@ def test_a_picture_that_is_a_trap(app: Attacked, handlers: list[dict[str, Any]],
     call = {"data": [None] * 9, "fn_index": ids["use_settings_1"], **session}
     app.post("/gradio_api/queue/join", call)
     app.ask("GET", "/gradio_api/queue/data", params=session)
-    assert app.memory_mb() < before_mb + 60
+    assert app.peak_mb() < before_mb + BOMB_MB
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [one for one in PLACES if one not in NO_JSON])
 def test_ten_megabytes_are_refused_before_they_are_held(app: Attacked, place: str) -> None:
     body = {"prompt": "a" * 10_000_000, "data": ["a" * 10], "fn_index": 17, "session_hash": "a"}
     answer = app.post(place, body)
@@ -385,5 +386,6 @@ def test_pictures_of_the_app_are_read_as_ever(app: Attacked) -> None:
 
 def test_two_thousand_were_sent_and_the_memory_is_bounded(app: Attacked) -> None:
     """The last one: of all tests of this file, when all of them were run."""
+    print(f"{app.sent} requests, the longest {app.longest_s:.1f} s, {app.memory_mb():.0f} MB")
     assert app.memory_mb() < 220 + GROWN_MB
     assert app.sent >= 2_000 * TIMES

@@ -26,6 +26,7 @@ from tpu_ui.ui.words import Words, words_for
 MAX_BODY_BYTES = 250_000  # two prompts of the longest, in the longest writing, are 100,000
 MAX_FILE_BYTES = 32 * 2**20
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 100_000  # with what is around the file
+MAX_NAME_BYTES = 255 + len("file=")  # no file system here has longer ones
 OTHERS = "/v1/"  # has a limit and refusals of its own
 USED = (
     *("info", "openapi.json", "startup-events", "user", "token", "app_id", "login_check"),
@@ -86,6 +87,8 @@ def _endpoint(path: str) -> str:
 
 
 def _check_used(path: str, endpoint: str) -> None:
+    if "\0" in path or any(len(name.encode()) > MAX_NAME_BYTES for name in path.split("/")):
+        raise Refusal(404, "There is nothing here.")
     _, found, rest = path.partition(f"{API_PREFIX}/")
     if not found or endpoint in USED:
         return
