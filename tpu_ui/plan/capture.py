@@ -154,6 +154,8 @@ class Capture:
 class _Part(CompiledPart):
     """A compiled part whose programs are taken."""
 
+    puts_off = False
+
     def __init__(self, capture: Capture, modules: Sequence[torch.nn.Module], *rest: Any) -> None:
         super().__init__(modules, *rest)
         self._capture = capture

@@ -18,12 +18,13 @@ class Background:
 
     The function that comes of it gives zeros, in the form of the program's results, until `wait`.
     torch_tpu 0.2.0's `async_compile`, and a private exception of it. What torch_tpu calls the
-    program begins with `name`.
+    program begins with `name`. Without `puts_off` it is compiled at once, by torch_tpu's own name.
     """
 
-    def __init__(self, compiler: str, name: str) -> None:
+    def __init__(self, compiler: str, name: str, *, puts_off: bool) -> None:
         self._compiler = compiler
         self._name = name
+        self._puts_off = puts_off
         self._submitted: Any = None
 
     def __call__(
@@ -33,10 +34,13 @@ class Background:
             AsyncCompilationSubmitted,
         )
 
+        compiler: Any = lookup_backend(self._compiler)
+        if not self._puts_off:
+            return compiler(graph, list(inputs))  # type: ignore[no-any-return]
         (output,) = graph.graph.find_nodes(op="output")
         forms = [one.meta["example_value"] for one in output.args[0]]
         options = {"async_compile": True, "name": NAME_MARK + self._name}
-        run: Any = lookup_backend(self._compiler)(graph, list(inputs), options=options)  # type: ignore[call-arg]
+        run = compiler(graph, list(inputs), options=options)
         try:
             run()  # the first call tells what was submitted, and runs nothing
         except AsyncCompilationSubmitted as submitted:

@@ -48,6 +48,8 @@ class CompiledPart:
     While `ahead` is set, what has to be compiled is only submitted, and calls of it give zeros.
     """
 
+    puts_off = True  # whether programs are compiled in the background at all
+
     def __init__(
         self,
         modules: Sequence[torch.nn.Module],
@@ -108,7 +110,7 @@ class CompiledPart:
         """The function for inputs of this form. Its program is submitted, and not waited for."""
         began_s = time.monotonic()
         name = f"{self.name}_{self._key(form)[:16]}"
-        background = Background(self._device.compiler, name)
+        background = Background(self._device.compiler, name, puts_off=self.puts_off)
         compiled = torch.compile(
             caller.forward,
             backend=background,
