@@ -347,6 +347,7 @@ def test_a_picture_of_another_program_gives_what_it_can(
     expect(page.locator(".toast-wrap")).to_contain_text(
         "Not restored: model dreamer, size 512x512, guidance scale 99.0, sampler Euler a, Clip"
     )
+    expect(page.locator(".toast-title")).to_be_hidden()  # "Warning", in every language
     expect(page.locator("#prompt textarea")).to_have_value("a tree,\n<b>by</b> the sea")
     expect(page.locator("#negative-prompt textarea")).to_have_value("fog")
     expect(page.locator("#steps input[type=number]")).to_have_value("20")
@@ -383,6 +384,10 @@ def test_on_a_phone_the_prompt_and_the_picture_come_first(open_page: Open, serve
     assert heights == sorted(heights)
     assert len(heights) == len(order)
     assert heights[2] < 844 / 2
+    ask(page, " ")
+    message = page.locator(".toast-wrap").filter(has_text="The prompt is empty").bounding_box()
+    assert message is not None
+    assert message["y"] > 844 / 2
 
 
 def test_dark_mode_is_dark(open_page: Open, server: Served) -> None:

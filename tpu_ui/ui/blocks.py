@@ -194,8 +194,9 @@ def _wire_jobs(
             trigger_mode="once",
             api_visibility="private",
         )
-        # Not by the job itself: until it is over, Gradio takes no other click on its button.
-        job.success(handlers.over, session.job, buttons, **_QUIET)
+        # Not by the job itself, nor on `success`, which comes a moment early: until it is over,
+        # Gradio takes no other click on its button.
+        job.then(handlers.over, session.job, buttons, **_QUIET)
         job.failure(handlers.at_rest, None, buttons, **_QUIET)
         job.then(history.remember, yours.kept, yours.kept, **_QUIET)
     ask.cancel.click(handlers.cancel, session.job, ask.cancel, **_QUIET)

@@ -150,6 +150,7 @@ def wire_compare(comparing: Comparing, part: ComparePart, page: Around) -> None:
     )
     # Not by the run itself: until it is over, Gradio takes no other click on its button.
     run.then(comparing.at_rest, None, resting, **_QUIET)
+    run.failure(comparing.at_rest, None, resting, **_QUIET)
     run.then(page.remember, page.kept, page.kept, **_QUIET)
     page.cancel.click(comparing.stop, part.course, None, **_QUIET)
     packed = part.pack.click(comparing.packed, part.grid, part.file, **{**_QUIET, "queue": True})

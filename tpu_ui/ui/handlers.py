@@ -217,13 +217,15 @@ class Handlers:
         return AT_REST
 
     def over(self, job: str | None) -> Buttons:
-        """The buttons when a job is over, unless another one has begun: at the page's opening
-        there may have been nothing to go on with."""
-        return Buttons(*(gr.skip() for _ in Buttons._fields)) if self._goes_on(job) else AT_REST
+        """The buttons when a job is over. They are left alone if there was none to go on with at
+        the page's opening, and if another one has begun."""
+        if job is None or self._goes_on(job):
+            return Buttons(*(gr.skip() for _ in Buttons._fields))
+        return AT_REST
 
-    def _goes_on(self, job: str | None) -> bool:
+    def _goes_on(self, job: str) -> bool:
         try:
-            so_far = self._dispatcher.recorded(job or "")
+            so_far = self._dispatcher.recorded(job)
         except KeyError:
             return False
         return not any(isinstance(one, Ending) for one in so_far)
