@@ -13,6 +13,11 @@ from tpu_ui.png_text import MAX_TEXT_BYTES, PngError, PngTooLargeError, read_tex
 KEY = "a key"
 
 
+def chunk(kind: bytes, data: bytes) -> bytes:
+    check = zlib.crc32(kind + data)
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+
 def written(path: Path, text: str, *, packed: bool, plain: bool) -> Path:
     """By Pillow, as tEXt or zTXt (`plain`) or as iTXt."""
     info = PngInfo()
@@ -45,11 +50,6 @@ def test_text_that_unpacks_to_more_than_ours_ever_has_is_not_unpacked(
 
 
 def test_pixels_that_are_not_there_are_not_missed_and_a_damaged_text_is(tmp_path: Path) -> None:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
-
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 9, 8, 8, 2, 0, 0, 0))
     text, end = chunk(b"tEXt", b"a key\0a hill"), chunk(b"IEND", b"")
     file = tmp_path / "a.png"

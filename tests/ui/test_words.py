@@ -34,7 +34,16 @@ BELOW = sorted(
     if path.relative_to(PACKAGE).parts[0] not in ("ui", "plan")
     and path.name not in ("fake.py", "settings.py", "passwords.py", "warmup.py", "__main__.py")
 )
-NO_SENTENCES = ("re.compile", "log.", "ValueError", "SettingsError", "PresetError", "PlanError")
+NO_SENTENCES = (
+    "re.compile",
+    "log.",
+    "ValueError",
+    "PngError",
+    "PngTooLargeError",
+    "SettingsError",
+    "PresetError",
+    "PlanError",
+)
 # What is neither an error nor a state, or is not shown on the page.
 EDGES = " {};,:."  # where sentences are put together
 NOT_SHOWN = (
