@@ -1,10 +1,14 @@
 """Claims about the command: what it prints, how it ends, what it says of wrong arguments."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.plan.test_timeline import plan, preset, program
+from tests.processes import family
 from tpu_ui import plans
 from tpu_ui.chips import BY_NAME
 from tpu_ui.plan import report
@@ -55,6 +59,25 @@ def test_model_that_does_not_fit_is_told_of_more_chips(
     assert said("flux2-dev --chip v6e --chips 8", capsys)[0] == FITS
 
 
+def test_a_plan_that_is_kept_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "By the plan kept with the app" in said("sd35-medium", capsys)[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_silence_and_leaves_no_process(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tpu_ui.plan", "demo", "--fresh", "--cache", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "reading the programs of demo" in process.stderr.readline()
+    (child,) = family(process.pid)
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=20)
+    assert (process.returncode, out, errors) == (128 + number, "", "")
+    assert not Path(f"/proc/{child}").exists()
+
+
 def test_every_program_of_an_image_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     _, out = said("sd35-medium", capsys)
     for name in (
@@ -85,6 +108,10 @@ def test_plan_is_written_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ("demo --size big", "'big' is not a size; write it like 256x256."),
         ("demo --mode eager", "Mode eager cannot be planned"),
         ("demo --strategy sharded", "is not offered sharded; choose from resident, staged,"),
+        ("demo --mode compile", "(choose from 'eager', 'fused', 'compiled')"),
+        ("demo --json /proc/plan.json", "--json /proc/plan.json cannot be written: "),
+        ("demo --json presets", "--json presets cannot be written: Is a directory."),
+        ("demo --cache /proc/here", "--cache /proc/here cannot be written: "),
         ("flux1-dev --strategy sharded", "sharded does not run on 1 v6e: it takes several"),
     ],
 )
@@ -139,8 +166,6 @@ def test_verdict_says_how_much_is_to_spare() -> None:
 def test_progress_is_a_line_for_each_new_thing_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    import sys
-
     bar = Bar(sys.stderr)
     bar(0, 2, "compiling vae", 0.5)
     bar(0, 2, "compiling vae", 1.0)

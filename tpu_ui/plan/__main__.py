@@ -1,10 +1,11 @@
 """The command: `python -m tpu_ui.plan MODEL --chip v6e --chips 1 --size 1024x1024`.
 
 Needs no TPU, no weights and no network. Ends with 0 if every size fits, 3 if one does not, 2 if the
-arguments are wrong.
+arguments are wrong, 130 or 143 if it is stopped.
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TextIO
 from tpu_ui import plans
 from tpu_ui.chips import BY_NAME
 from tpu_ui.errors import PlanError, PresetError, StrategyError, TpuUiError
+from tpu_ui.folders import make_writable
 from tpu_ui.plan import report
 from tpu_ui.plan.compiler import TOPOLOGIES, topology
 from tpu_ui.plan.making import Bench, planned
@@ -23,7 +25,9 @@ from tpu_ui.strategy import BY_LEAST_MOVED, choose, need_gib, unavailable_strate
 from tpu_ui.timeline import timeline
 
 FITS, WRONG_ARGUMENTS, DOES_NOT_FIT = 0, 2, 3
+STOPPED = 128  # and the signal's number, as a shell has it
 BAR = 24
+KEPT = "By the plan kept with the app; compile seconds are another machine's (yours: --fresh)."
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         chip, compiles = BY_NAME[given.chip], not given.no_compile
         bench = Bench(chip, given.chips, given.cache, bar, compiles, given.fresh)
         topology(bench.chip, bench.chips)
+        _check_writable(given.json, given.cache)
         if given.mode != Mode.COMPILED:
             raise PlanError(
                 f"Mode {given.mode} cannot be planned: its programs are made as operations come."
@@ -57,6 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     if given.json is not None:
         plans.write(plan, given.json)
     print(f"{preset.title} on {given.chips} x {bench.chip.name}, {_versions(plan)}.")
+    if not given.fresh and plan == plans.usable(preset, bench.chip.short_name):
+        print(KEPT)
     print(report.SIZES)
     fits = [_print_size(preset, wanted, size, bench, plan) for size in sizes]
     return FITS if all(fits) else DOES_NOT_FIT
@@ -97,6 +104,22 @@ def _way(preset: Preset, wanted: Strategy | None, size: ImageSize, bench: Bench,
         ]
         least = min(able, key=lambda one: need_gib(only, one, machine, plan))
         return choose(only, least, machine, plan).way
+
+
+def _check_writable(json: Path | None, cache: Path) -> None:
+    """Before hours of work, not after them. Raises PlanError."""
+    try:
+        make_writable(cache)
+    except OSError as error:
+        raise PlanError(f"--cache {cache} cannot be written: {error.strerror}.") from error
+    if json is None:
+        return
+    try:
+        json.parent.mkdir(parents=True, exist_ok=True)
+        with json.open("a"):
+            pass
+    except OSError as error:
+        raise PlanError(f"--json {json} cannot be written: {error.strerror}.") from error
 
 
 def _versions(plan: Plan) -> str:
@@ -142,8 +165,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--chip", choices=list(TOPOLOGIES), default="v6e", help="generation (default: v6e)")
     add("--chips", type=int, default=1, help="chips in the machine (default: 1)")
     add("--size", action="append", help="WIDTHxHEIGHT; may be given again (default: the first)")
-    add("--mode", choices=list(Mode), default="compiled", help="only compiled can be planned")
-    add("--strategy", choices=["auto", *Strategy], default="auto", help="default: auto")
+    add(
+        "--mode",
+        choices=[str(mode) for mode in Mode],
+        default="compiled",
+        help="only compiled can be planned",
+    )
+    add("--strategy", choices=["auto", *map(str, Strategy)], default="auto", help="default: auto")
     add("--json", type=Path, metavar="FILE", help="write the plan to a file")
     add("--fresh", action="store_true", help="do not take the plan that is kept with the app")
     add("--no-compile", action="store_true", help="compute what no earlier plan has compiled")
@@ -161,11 +189,12 @@ class Bar:
     def __call__(self, done: int, count: int, what: str, seconds: float) -> None:
         if not self._stream.isatty():
             if what != self._last:
-                print(f"[{done}/{count}] {what}", file=self._stream, flush=True)
+                print(f"[{done}/{count}] {what}" if count else what, file=self._stream, flush=True)
             self._last = what
             return
         filled = BAR * done // count if count else 0
-        line = f"[{'#' * filled}{'.' * (BAR - filled)}] {done}/{count} {what}, {seconds:.0f} s"
+        known = f"[{'#' * filled}{'.' * (BAR - filled)}] {done}/{count} " if count else ""
+        line = f"{known}{what}, {seconds:.0f} s"
         self._stream.write("\r" + line.ljust(len(self._last)))
         self._stream.flush()
         self._last = line
@@ -176,5 +205,12 @@ class Bar:
             self._stream.write("\r" + " " * len(self._last) + "\r")
 
 
+def _stop(number: int, _: object) -> None:
+    """What is going on ends its processes on the way out."""
+    sys.exit(STOPPED + number)
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     sys.exit(main(sys.argv[1:]))

@@ -81,8 +81,12 @@ def _run(
         given.write(pickle.dumps(preset))
         given.seek(0)
         child = subprocess.Popen(command, cwd=ROOT, stdin=given, stdout=told, stderr=told)
-        while child.poll() is None:
-            waits()
+        try:
+            while child.poll() is None:
+                waits()
+        finally:
+            child.kill()
+            child.wait()
         if child.returncode:
             told.seek(0)
             lines = [line for line in told.read().splitlines() if "Error" in line] or ["it ended"]

@@ -119,7 +119,12 @@ def _with(
 
         def waits(began_s: float = began_s, size: ImageSize = size) -> None:
             time.sleep(TELL_S)
-            bench.tell(0, 0, f"capturing {preset.name} at {size}", time.monotonic() - began_s)
+            bench.tell(
+                0,
+                0,
+                f"reading the programs of {preset.name} at {size}; may take minutes",
+                time.monotonic() - began_s,
+            )
 
         found, weights, folder = captured.images(preset, layout, size, bench.cache, waits, devices)
         plan = plan.model_copy(update={"weights_bytes": weights})

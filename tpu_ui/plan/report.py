@@ -141,12 +141,14 @@ def verdict(preset: Preset, timeline: Timeline, machine: Machine, plan: Plan) ->
             f"{timeline.size} fits, {way}: {peak_gib:.1f} of {machine.memory_gib:g} GiB, of which"
             f" {usable_gib:.1f} can be used; {spare:.1f} to spare.",
         )
-    needs = f"it needs {peak_gib:.1f}" if math.isfinite(peak_gib) else "its programs do not compile"
+    needs = "its programs do not compile"
+    if math.isfinite(peak_gib):
+        needs = f"it needs {peak_gib:.1f} of the {usable_gib:.1f} GiB that can be used"
     why = f" ({refused[0].component}: {refused[0].error})" if refused else ""
     other = _what_would(preset, timeline.size, machine, plan)
     return Verdict(
         False,
-        f"{timeline.size} does not fit, {way}: {needs} of {usable_gib:.1f} GiB{why}. {other}",
+        f"{timeline.size} does not fit, {way}: {needs}{why}. {other}",
     )
 
 
