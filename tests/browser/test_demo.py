@@ -15,6 +15,7 @@ from tests.browser.test_preview import PREVIEW
 from tests.launching import running
 from tpu_ui.metadata import read_png
 
+LOGIN = ("me", "a long password")
 WARM_MS = 240_000
 IMAGE_MS = 60_000
 PROMPT = "a small red house left of two green trees under a night sky"
@@ -31,7 +32,7 @@ class App:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     folder = tmp_path_factory.mktemp("demo")
-    with running(folder, "--lock") as (_, url):
+    with running(folder, "--lock", "--owner", ":".join(LOGIN)) as (_, url):
         yield App(url, folder / "outputs")
 
 
@@ -80,8 +81,12 @@ def test_a_running_picture_can_be_cancelled(open_page: Open, demo: App) -> None:
     at_rest(page)
 
 
-def test_another_mode_warms_up_without_loading_again(open_page: Open, demo: App) -> None:
+def test_the_owner_warms_another_mode_up_without_loading_again(open_page: Open, demo: App) -> None:
     page = open_page(demo)
+    page.get_by_role("link", name="Sign in").click()
+    page.get_by_label("Name").fill(LOGIN[0])
+    page.get_by_label("Password").fill(LOGIN[1])
+    page.get_by_role("button", name="Sign in").click()
     page.get_by_label("Fused eager").check()
     page.get_by_text("Programs and warm-up").click()
     expect(page.locator("#cold-size input")).to_have_value(re.compile("256x256"))
