@@ -65,7 +65,7 @@ def nothing_is_lost(app: Attacked) -> Iterator[None]:
     assert app.longest_s < SLOW_S
 
 
-@many(650)
+@many(480)
 @given(data=st.data())
 def test_every_handler_of_the_page(
     app: Attacked, handlers: list[dict[str, Any]], data: st.DataObject
@@ -86,7 +86,7 @@ def test_every_handler_of_the_page(
         app.ask("GET", "/gradio_api/queue/data", params={"session_hash": session})
 
 
-@many(150)
+@many(120)
 @given(data=st.data())
 def test_the_endpoints_that_programs_depend_on(app: Attacked, data: st.DataObject) -> None:
     inputs = {"generate": 12, "warm_up": 3, "status": 0, "cancel": 1, "read_metadata": 1, "none": 1}

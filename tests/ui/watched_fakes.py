@@ -13,7 +13,7 @@ from tests.ui.serving_fakes import main
 
 SECRETS = ("secret.txt", "passwd")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-CHANGES = ("os.rename", "os.mkdir", "os.link", "os.symlink", "os.remove", "os.rmdir", "os.truncate")
+CHANGES = ("os.rename", "os.mkdir", "os.link", "os.symlink", "os.remove", "os.rmdir")
 STARTS = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen")
 
 
@@ -32,8 +32,8 @@ def watch(folder: Path) -> None:
             secret = isinstance(path, str) and path.endswith(SECRETS)
             said = secret or bool(flags & WRITING and outside(path))
         elif event in CHANGES:
-            # Of a name in an open folder, the number of that folder comes second.
-            said = isinstance(given[1:2], tuple) and given[-1] == -1 and outside(given[0])
+            # Two names or one; a folder's number comes last, where a name is of what is in it.
+            said = given[-1] == -1 and any(outside(path) for path in given[:2])
         elif event in STARTS:
             said = "tpu_ui.worker" not in str(given)
         elif event == "socket.connect":
