@@ -103,11 +103,11 @@ def test_trace_is_found_again_and_not_taken_for_another(cache: Path) -> None:
     assert log.count("LayerNorm: traced") == 3
 
 
-def test_programs_are_submitted_together_and_give_zeros_until_they_are_waited_for(
+def test_programs_are_submitted_together_and_give_ones_until_they_are_waited_for(
     cache: Path,
 ) -> None:
     (ahead, submitted, after), _ = run(cache, 0.0, AHEAD)
-    assert ahead == "[0.0, 0.0] [True, True] 0"
+    assert ahead == "[9.0, 17.0] [True, True] 0"
     assert submitted == "True"
     assert after == "[1.342, 1.528] [False, False] 2"
 

@@ -1,7 +1,7 @@
 """A program that is compiled in the background, and what stands in for its results until then.
 
 Tracing is Python and takes turns; XLA's work needs no Python. So the programs of an image are all
-traced first, in a run of the pipeline in which they give zeros, and compile side by side.
+traced first, in a run of the pipeline in which they give ones, and compile side by side.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ NAME_MARK = "tt_jit_"  # what torch_tpu's own names of programs begin with
 class Background:
     """A backend for one `torch.compile` that hands the graph to torch_tpu and does not wait.
 
-    The function that comes of it gives zeros, in the form of the program's results, until `wait`.
+    The function that comes of it gives ones, in the form of the program's results, until `wait`.
     torch_tpu 0.2.0's `async_compile`, and a private exception of it. What torch_tpu calls the
     program begins with `name`. Without `puts_off` it is compiled at once, by torch_tpu's own name.
     """
@@ -47,7 +47,7 @@ class Background:
             self._submitted = submitted
 
         def call(*args: torch.Tensor) -> Any:
-            return run(*args) if self._submitted is None else [_zeros(form) for form in forms]
+            return run(*args) if self._submitted is None else [_ones(form) for form in forms]
 
         call.serialize = run.serialize  # type: ignore[attr-defined]
         return call
@@ -59,7 +59,8 @@ class Background:
             self._submitted = None
 
 
-def _zeros(form: torch.Tensor) -> torch.Tensor:
-    """Made on the host: on the device they would be part of other programs."""
-    zeros = torch.empty_strided(form.size(), form.stride(), dtype=form.dtype).zero_()
-    return zeros.to(form.device)
+def _ones(form: torch.Tensor) -> torch.Tensor:
+    """Made on the host: on the device they would be part of other programs. Not zeros: pipelines
+    divide by the norm of a result."""
+    ones = torch.empty_strided(form.size(), form.stride(), dtype=form.dtype).fill_(1)
+    return ones.to(form.device)

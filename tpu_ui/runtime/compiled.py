@@ -45,7 +45,7 @@ class CompiledPart:
     the inputs.
     A module that is changed in place needs a new CompiledPart. With no `folder` nothing is kept.
 
-    While `ahead` is set, what has to be compiled is only submitted, and calls of it give zeros.
+    While `ahead` is set, what has to be compiled is only submitted, and calls of it give ones.
     """
 
     puts_off = True  # whether programs are compiled in the background at all

@@ -205,7 +205,7 @@ class DiffusionRuntime:
 
         requests = warmup.requests(self._need().preset, command.mode, command.size)
         made = dict.fromkeys(requests, 0)
-        if command.mode is Mode.COMPILED and self._ranks is None:  # zeros would be a rank's alone
+        if command.mode is Mode.COMPILED and self._ranks is None:  # ones would be a rank's alone
             for request in requests:
                 with self._need().modes.ahead() as submitted:
                     for event in self._one_image(command.job, request, 1):

@@ -46,7 +46,7 @@ class Modes:
 
     @contextlib.contextmanager
     def ahead(self) -> Iterator[Callable[[], bool]]:
-        """A context in which what has to be compiled is only submitted, and gives zeros; gives a
+        """A context in which what has to be compiled is only submitted, and gives ones; gives a
         function that says whether anything was."""
         for part in self._parts:
             part.ahead = True
