@@ -47,5 +47,8 @@ def test_readme_says_where_a_model_is_and_under_which_licence(preset: Preset) ->
 def test_readme_names_every_option_and_every_field_of_a_preset() -> None:
     options = settings._parser(hosted=False)._actions
     names = {name for action in options for name in action.option_strings} - {"-h", "--help"}
-    assert {name for name in names if f"`{name}`" not in README} == {"--no-share"}
+    assert {name for name in names if f"`{name}`" not in README} == {
+        "--no-share",
+        "--no-log-prompts",
+    }
     assert [field for field in Preset.model_fields if f"`{field}`" not in README] == ["folder"]
