@@ -18,7 +18,8 @@ class Background:
 
     The function that comes of it gives ones, in the form of the program's results, until `wait`.
     torch_tpu 0.2.0's `async_compile`, and a private exception of it. What torch_tpu calls the
-    program begins with `name`. Without `puts_off` it is compiled at once, by torch_tpu's own name.
+    program begins with `name`. Without `puts_off`, and by another compiler than torch_tpu's, it is
+    compiled at once.
     """
 
     def __init__(self, compiler: str, name: str, *, puts_off: bool) -> None:
@@ -35,7 +36,7 @@ class Background:
         )
 
         compiler: Any = lookup_backend(self._compiler)
-        if not self._puts_off:
+        if not self._puts_off or self._compiler != "tpu":
             return compiler(graph, list(inputs))  # type: ignore[no-any-return]
         (output,) = graph.graph.find_nodes(op="output")
         forms = [one.meta["example_value"] for one in output.args[0]]
