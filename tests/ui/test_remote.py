@@ -120,6 +120,8 @@ def test_refusals_of_the_far_app_come_as_they_are_there(near: RemoteDispatcher) 
         near.submit(ask(near, size="320x192"))
     with pytest.raises(InvalidRequestError, match="There is no model 'nope'"):
         near.limits("nope")
+    with pytest.raises(InvalidRequestError, match="There is no model 'nope'"):
+        near._far.ask("readers", "nope")
     ending = ending_of(near, near.submit(ask(near, "fake:broken")))
     assert isinstance(ending, Failed)
     assert ending.message == "The model made NaN values (fake:broken)."

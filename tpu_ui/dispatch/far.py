@@ -24,6 +24,7 @@ CONNECT_S = 4.0
 ANSWER_S = 10.0
 # A far app that is well says something every 15 s at the latest: Gradio's heartbeat.
 SILENCE_S = 40.0
+REFUSED = (400, 500)  # with a sentence: what a caller can mend, and what has failed there
 MAX_FILE_BYTES = 200_000_000
 MAX_ANSWER_BYTES = 100_000_000  # tokenizers take megabytes
 MAX_SENTENCE_CHARACTERS = 600
@@ -67,7 +68,7 @@ class Far:
         path, body = f"{API}/run/{endpoint}", {"data": list(inputs)}
         answer = self._send("POST", path, json=body, timeout=timeout_s)
         told = _parsed(answer.content)
-        if answer.status_code == 500 and isinstance(told, dict) and told.get("error"):
+        if answer.status_code in REFUSED and isinstance(told, dict) and told.get("error"):
             raise _refusal(told)
         self._check(answer.status_code)
         try:
