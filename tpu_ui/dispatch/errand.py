@@ -98,7 +98,7 @@ class Errand(threading.Thread):
             raise ValueError("the job has no id")
         job, is_new = self._adopt(told["job"])
         if is_new and self._dropped.is_set():
-            self._cancel(job)
+            cancelled(self._far, job.id)
         self.begun.set_result(job)
         return job, is_new
 
@@ -124,7 +124,7 @@ class Errand(threading.Thread):
             self._has_turn = True
             if job.abandoned:
                 job.cancel_asked = True
-                self._cancel(job)
+                cancelled(self._far, job.id)
 
     def _save(self, job: Job, request: GenerationRequest, image: int, path: str) -> None:
         if image in self._saved or not 1 <= image <= request.count:
@@ -154,14 +154,17 @@ class Errand(threading.Thread):
         elif isinstance(error, AwayError):
             said = f"{said.rstrip('.')}. This job is lost; ask again when {host} is back."
         if job.record(Failed(job.id, type(error).__name__, said)):
-            self._cancel(job)
+            cancelled(self._far, job.id)
 
-    def _cancel(self, job: Job) -> None:
-        """At the far app, if it can be told."""
-        try:
-            self._far.ask("cancel", job.id)
-        except TpuUiError as error:
-            log.info("job %s is not cancelled at %s: %s", job.id, self._far.host, error)
+
+def cancelled(far: Far, job: str) -> str:
+    """Cancel a job at the far app; the state that it has there. "unknown" if that cannot be told:
+    then the job ends by itself, with the reason."""
+    try:
+        return str(far.ask("cancel", job)["state"])
+    except (TpuUiError, KeyError, TypeError) as error:
+        log.info("job %s is not cancelled at %s: %s", job, far.host, error)
+        return "unknown"
 
 
 def _told(answer: Any) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from tpu_ui.dispatch import logs
 from tpu_ui.dispatch.choices import Choices
 from tpu_ui.dispatch.costs import Costs
-from tpu_ui.dispatch.errand import Errand
+from tpu_ui.dispatch.errand import Errand, cancelled
 from tpu_ui.dispatch.far import Far
 from tpu_ui.dispatch.housekeeping import KEEPING, Housekeeper, Keeping
 from tpu_ui.dispatch.interface import (
@@ -176,16 +176,7 @@ class RemoteDispatcher:
         if found.ending is not None:
             return CancelResult(job, ENDED_AS[type(found.ending)])
         found.cancel_asked = True
-        try:
-            state = str(self._far.ask("cancel", job)["state"])
-        except (
-            TpuUiError,
-            KeyError,
-            TypeError,
-        ) as error:  # the job ends by itself, with the reason
-            log.info("job %s is not cancelled at %s: %s", job, self._far.host, error)
-            state = "unknown"
-        return CancelResult(job, state)
+        return CancelResult(job, cancelled(self._far, job))
 
     def status(self) -> Status:
         status = self._watch.status()
