@@ -84,12 +84,17 @@ class Asked(Thread):
         return self.answer or "the connection is closed"
 
 
+def struck(app: App, number: signal.Signals, at: str, **wish: Any) -> str:
+    """A request is answered by a worker that gets a signal when the app says `at`."""
+    asked = Asked(app, **wish)
+    app.wait(at)
+    os.kill(app.worker, number)
+    return asked.told()
+
+
 def killed(app: App) -> str:
     """Killed while generating."""
-    asked = Asked(app, steps=30, n=4)
-    app.wait("step 3")
-    os.kill(app.worker, signal.SIGKILL)
-    return asked.told()
+    return struck(app, signal.SIGKILL, "step 3", steps=30, n=4)
 
 
 def killed_idle(app: App) -> str:
@@ -100,10 +105,7 @@ def killed_idle(app: App) -> str:
 
 def killed_compiling(app: App) -> str:
     """Killed while it compiles another size."""
-    asked = Asked(app, size=COLD)
-    app.wait("Compiling")
-    os.kill(app.worker, signal.SIGKILL)
-    return asked.told()
+    return struck(app, signal.SIGKILL, "Compiling", size=COLD)
 
 
 def killed_loading(app: App) -> str:
@@ -116,18 +118,12 @@ def killed_loading(app: App) -> str:
 
 def stopped(app: App) -> str:
     """Stopped (SIGSTOP) while generating: found by the watchdog."""
-    asked = Asked(app, steps=30, n=4)
-    app.wait("step 3")
-    os.kill(app.worker, signal.SIGSTOP)
-    return asked.told()
+    return struck(app, signal.SIGSTOP, "step 3", steps=30, n=4)
 
 
 def stopped_compiling(app: App) -> str:
     """Stopped (SIGSTOP) while it compiles another size: found by the watchdog."""
-    asked = Asked(app, size=COLD)
-    app.wait("Compiling")
-    os.kill(app.worker, signal.SIGSTOP)
-    return asked.told()
+    return struck(app, signal.SIGSTOP, "Compiling", size=COLD)
 
 
 def outputs_gone(app: App) -> str:

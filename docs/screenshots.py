@@ -7,7 +7,7 @@ Needs Chromium and playwright (requirements-dev.txt). The prompt and the seed ar
 import sys
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
 PROMPT = "a big red boat on the sea by day"
@@ -22,18 +22,23 @@ IMAGE_MS = 120_000
 COMPARISON_MS = 400_000
 
 
-def take(browser: Browser, url: str, path: Path, width: int, height: int, scheme: str) -> None:
-    """One picture of the page after one image."""
-    page = browser.new_page(
-        viewport={"width": width, "height": height},
-        color_scheme="dark" if scheme == "dark" else "light",
-    )
+def ask(page: Page, url: str) -> None:
+    """Fill the form of a page that is ready."""
     page.goto(url)
     page.locator("#strip li[data-state=ready]").first.wait_for(timeout=IMAGE_MS)
     page.locator("#prompt textarea").fill(PROMPT)
     page.locator("#random-seed input").uncheck()
     page.locator("#seed input").fill(str(SEED))
     page.locator("#seed input").blur()
+
+
+def take(browser: Browser, url: str, path: Path, width: int, height: int, scheme: str) -> None:
+    """One picture of the page after one image."""
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if scheme == "dark" else "light",
+    )
+    ask(page, url)
     page.locator("#generate").click()
     page.locator("#pictures [data-testid=detailed-image]").wait_for(timeout=IMAGE_MS)
     page.locator("#cancel[disabled]").wait_for(timeout=IMAGE_MS)
@@ -47,12 +52,7 @@ def take(browser: Browser, url: str, path: Path, width: int, height: int, scheme
 def take_comparison(browser: Browser, url: str, path: Path) -> None:
     """All modes and some step counts. What is cold is compiled on the way."""
     page = browser.new_page(viewport={"width": 1280, "height": 860})
-    page.goto(url)
-    page.locator("#strip li[data-state=ready]").first.wait_for(timeout=IMAGE_MS)
-    page.locator("#prompt textarea").fill(PROMPT)
-    page.locator("#random-seed input").uncheck()
-    page.locator("#seed input").fill(str(SEED))
-    page.locator("#seed input").blur()
+    ask(page, url)
     page.locator("#compare > button").click()
     page.locator("#compare-second input").click()
     page.get_by_role("option", name="Steps", exact=True).click()

@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,9 +25,20 @@ def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[by
     """The app on a free port, and its address once the port is open."""
     port = free_port()
     folders = ["--outputs", str(folder / "outputs"), "--cache", str(folder / "cache")]
-    command = [sys.executable, "app.py", "--port", str(port), *folders, *arguments]
-    with (folder / "app.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+    command = ["app.py", "--port", str(port), *folders, *arguments]
+    with serving(command, port, folder / "app.log") as served:
+        yield served
+
+
+@contextmanager
+def serving(
+    command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A Python program that serves at this port, and its address once the port is open."""
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, *command], cwd=ROOT, stdout=file, stderr=file, env=environment
+        )
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_open(process, url)

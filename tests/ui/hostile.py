@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from benchmarks.load import memory_mb, wait_ready
-from tests.launching import ROOT, free_port
+from tests.launching import free_port, serving
 
 # `make hostile` sends ten times as many, and other ones each time.
 TIMES = int(os.environ.get("TPU_UI_TEST_HOSTILE", "1"))
@@ -167,21 +165,9 @@ def attacked(folder: Path) -> Iterator[Attacked]:
     port, temporary = free_port(), folder / "temporary"
     temporary.mkdir()
     places = {"TMPDIR": str(temporary), "GRADIO_TEMP_DIR": str(temporary / "gradio")}
-    command = [sys.executable, "-m", "tests.ui.watched_fakes", str(folder), str(port)]
-    with (folder / "app.log").open("wb") as log:
-        environment = {**os.environ, **places, "PYTHONDONTWRITEBYTECODE": "1"}
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline_s = time.monotonic() + 60
-        while time.monotonic() < deadline_s:
-            try:
-                wait_ready(url)
-                break
-            except httpx.TransportError:
-                time.sleep(0.2)
+    command = ["-m", "tests.ui.watched_fakes", str(folder), str(port)]
+    environment = {**os.environ, **places, "PYTHONDONTWRITEBYTECODE": "1"}
+    with serving(command, port, folder / "app.log", environment) as (process, url):
+        wait_ready(url)
         with httpx.Client(base_url=url, timeout=60) as client:
             yield Attacked(url, process.pid, folder, client)
-    finally:
-        process.kill()
-        process.wait()

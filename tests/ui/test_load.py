@@ -1,17 +1,13 @@
 """Claims about sixty clients at once, against a real server with a fake model."""
 
 import asyncio
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from benchmarks.load import GONE, IMAGE, LOST, REFUSED, Clients, Report, memory_mb, wait_ready
-from tests.launching import ROOT, free_port
+from tests.launching import free_port, serving
 from tests.processes import family
 
 FLAT = 1.15  # memory at the end over memory at the start
@@ -20,22 +16,10 @@ FLAT = 1.15  # memory at the end over memory at the start
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str, Path]]:
     folder, port = tmp_path_factory.mktemp("load"), free_port()
-    command = [sys.executable, "-m", "tests.ui.serving_fakes", str(folder), str(port)]
-    with (folder / "app.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        deadline_s = time.monotonic() + 60
-        while time.monotonic() < deadline_s:
-            try:
-                wait_ready(url)
-                break
-            except httpx.TransportError:
-                time.sleep(0.2)
+    command = ["-m", "tests.ui.serving_fakes", str(folder), str(port)]
+    with serving(command, port, folder / "app.log") as (process, url):
+        wait_ready(url)
         yield process.pid, url, folder / "outputs"
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_sixty_clients_get_an_image_or_a_refusal_each_and_memory_stays(
