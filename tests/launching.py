@@ -39,16 +39,23 @@ def serving(
         process = subprocess.Popen(
             [sys.executable, *command], cwd=ROOT, stdout=file, stderr=file, env=environment
         )
+    with ending(process):
+        url = f"http://127.0.0.1:{port}"
+        _wait_open(process, url)
+        yield process, url
+
+
+@contextmanager
+def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A context that the process does not outlive."""
+    try:
+        yield
+    finally:
+        process.terminate()
         try:
-            url = f"http://127.0.0.1:{port}"
-            _wait_open(process, url)
-            yield process, url
+            process.wait(15)
         finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            finally:
-                process.kill()
+            process.kill()
 
 
 def _wait_open(process: subprocess.Popen[bytes], url: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.launching import ROOT, free_port
+from tests.launching import ROOT, ending, free_port
 
 # Of its own CPU time, which is what the clock says where nobody else works: 5 s are promised, and
 # one is for a crowd, which makes every second of it longer.
@@ -39,14 +39,8 @@ def space(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
             stdout=log,
             stderr=log,
         )
-    try:
+    with ending(process):
         yield process, f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        finally:
-            process.kill()
 
 
 def first_health(process: subprocess.Popen[bytes], url: str) -> httpx.Response:

@@ -115,9 +115,10 @@ def _check_writable(json: Path | None, cache: Path) -> None:
     if json is None:
         return
     try:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        with json.open("a"):
-            pass
+        if json.exists():
+            json.open("a").close()
+        else:
+            make_writable(json.parent)
     except OSError as error:
         raise PlanError(f"--json {json} cannot be written: {error.strerror}.") from error
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tpu_ui import plans
 from tpu_ui.errors import PlanError
@@ -80,17 +80,30 @@ def _run(
     with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile() as given:
         given.write(pickle.dumps(preset))
         given.seek(0)
-        child = subprocess.Popen(command, cwd=ROOT, stdin=given, stdout=told, stderr=told)
-        try:
-            while child.poll() is None:
-                waits()
-        finally:
-            child.kill()
-            child.wait()
-        if child.returncode:
+        if attended(command, waits, stdin=given, stdout=told, stderr=told):
             told.seek(0)
             lines = [line for line in told.read().splitlines() if "Error" in line] or ["it ended"]
             raise PlanError(f"The programs of {preset.title} cannot be captured: {lines[-1]}")
+
+
+def attended(
+    command: Sequence[str],
+    waits: Callable[[], None],
+    *,
+    stdin: IO[bytes] | None = None,
+    stdout: IO[str],
+    stderr: IO[str],
+) -> int:
+    """The exit status of a process of this repository. `waits` is called once in a while; what ends
+    this call ends the process."""
+    child = subprocess.Popen(command, cwd=ROOT, stdin=stdin, stdout=stdout, stderr=stderr)
+    try:
+        while child.poll() is None:
+            waits()
+    finally:
+        child.kill()
+        child.wait()
+    return child.returncode
 
 
 def _key(preset: Preset, layout: Layout, devices: int, size: ImageSize) -> str:

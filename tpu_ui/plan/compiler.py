@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from typing import Any
 from tpu_ui.chips import Chip
 from tpu_ui.errors import PlanError
 from tpu_ui.folders import write_whole
-from tpu_ui.plan.captured import ROOT
+from tpu_ui.plan.captured import attended
 from tpu_ui.plans import Program
 
 # libtpu's names of topologies, by chip and number of chips (libtpu 0.0.52).
@@ -69,22 +68,16 @@ def compile_(
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as errors,
     ):
-        child = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=errors)
-        try:
-            while child.poll() is None:
-                waits()
-        finally:
-            child.kill()
-            child.wait()
+        status = attended(command, waits, stdout=out, stderr=errors)
         out.seek(0)
         errors.seek(0)
         answer = out.read()
-        if child.returncode == 0 and answer:
+        if status == 0 and answer:
             write_whole(_file(program, topology_name, cache), answer.encode())
             said = json.loads(answer)
         else:
             last = errors.read().strip().splitlines()[-1:] or ["no message"]
-            said = {"error": f"the compiler crashed ({child.returncode}): {last[0]}"}
+            said = {"error": f"the compiler crashed ({status}): {last[0]}"}
     return program.model_copy(update=_said(said))
 
 

@@ -23,8 +23,8 @@ class Background:
     """
 
     def __init__(self, compiler: str, name: str, *, puts_off: bool) -> None:
+        self.name = name
         self._compiler = compiler
-        self._name = name
         self._puts_off = puts_off
         self._submitted: Any = None
 
@@ -40,7 +40,7 @@ class Background:
             return compiler(graph, list(inputs))  # type: ignore[no-any-return]
         (output,) = graph.graph.find_nodes(op="output")
         forms = [one.meta["example_value"] for one in output.args[0]]
-        options = {"async_compile": True, "name": NAME_MARK + self._name}
+        options = {"async_compile": True, "name": NAME_MARK + self.name}
         run = compiler(graph, list(inputs), options=options)
         try:
             run()  # the first call tells what was submitted, and runs nothing

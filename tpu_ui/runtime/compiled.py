@@ -128,7 +128,7 @@ class CompiledPart:
         with _replaced(caller.module, None), norms_by_channels(caller.module):
             function = compiled.aot_compile((args, kwargs))
         log.info("%s: traced in %.1f s", self.name, time.monotonic() - began_s)
-        self._submitted[form] = _Submitted(background, function, name)
+        self._submitted[form] = _Submitted(background, function)
         return _without_guards(function)
 
     def _finish(self, form: Hashable) -> None:
@@ -174,7 +174,7 @@ class CompiledPart:
         # cache. What this process compiled has its name among the programs.
         on_cpu = self._device.device is Device.SOFTWARE_TPU
         names = self._device.program_names(0)
-        if on_cpu and not any(name.startswith(submitted.name) for name in names):
+        if on_cpu and not any(name.startswith(submitted.background.name) for name in names):
             log.warning("%s: its trace is not kept, for its program was; delete both", self.name)
             return
         try:
@@ -195,11 +195,10 @@ class CompiledPart:
 
 @dataclass(frozen=True, slots=True)
 class _Submitted:
-    """A function whose program is being compiled, under this name."""
+    """A function whose program is being compiled."""
 
     background: Background
     function: Any
-    name: str
 
 
 def _without_guards(function: Any) -> Callable[..., Any]:
