@@ -1,11 +1,9 @@
 """A served app for tests of the page and the API: real Gradio, real workers, a fake model."""
 
-import asyncio
 import gc
 import os
 import socket
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ import gradio as gr
 import pytest
 
 from tests.dispatch.driving import wait_for
+from tests.launching import run_apart
 from tpu_ui import styles
 from tpu_ui.dispatch.interface import Dispatcher, Status
 from tpu_ui.dispatch.local import LocalDispatcher
@@ -108,8 +107,7 @@ def _serving(
 @contextmanager
 def page_of(dispatcher: Dispatcher, door: Door | None = None) -> Iterator[str]:
     """The page and the API of a dispatcher, and their address."""
-    with ThreadPoolExecutor(1) as thread:
-        app, url = thread.submit(asyncio.run, _launch(dispatcher, door)).result()
+    app, url = run_apart(_launch(dispatcher, door))
     try:
         yield url
     finally:
@@ -117,8 +115,7 @@ def page_of(dispatcher: Dispatcher, door: Door | None = None) -> Iterator[str]:
 
 
 async def _launch(dispatcher: Dispatcher, door: Door | None) -> tuple[gr.Blocks, str]:
-    """In a running loop, because without one Gradio makes a loop for each lock and closes none;
-    and in a thread of its own, because Playwright's loop may run in this one."""
+    """In a running loop, because without one Gradio makes a loop for each lock and closes none."""
     app = queued(build(dispatcher, door))
     _, url, _ = app.launch(
         server_name="127.0.0.1",

@@ -1,23 +1,34 @@
 """Start the program as a person does, `python app.py`, for tests."""
 
+import asyncio
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
 OPEN_S = 90.0
 
+Result = TypeVar("Result")
+
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def run_apart(work: Coroutine[Any, Any, Result]) -> Result:
+    """What it comes to, in a loop and a thread of its own: this one may run Playwright's loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """Claims about sixty clients at once, against a real server with a fake model."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.load import GONE, IMAGE, LOST, REFUSED, Clients, Report, memory_mb, wait_ready
-from tests.launching import free_port, serving
+from tests.launching import free_port, run_apart, serving
 from tests.processes import family
 
 FLAT = 1.15  # memory at the end over memory at the start
@@ -26,12 +25,12 @@ def test_sixty_clients_get_an_image_or_a_refusal_each_and_memory_stays(
     app: tuple[int, str, Path],
 ) -> None:
     pid, url, outputs = app
-    asyncio.run(Clients(url, {"steps": 1}).drive(outputs, requests=1))
+    run_apart(Clients(url, {"steps": 1}).drive(outputs, requests=1))
     (worker, *_) = family(pid)
     before = memory_mb(pid), memory_mb(worker)
     for path in outputs.rglob("*.png"):
         path.unlink()
-    report = asyncio.run(Clients(url, {"steps": 1}).drive(outputs))
+    report = run_apart(Clients(url, {"steps": 1}).drive(outputs))
     assert_nothing_lost(report)
     assert report.greedy_ahead() <= 2, "fifty jobs of one visitor held up another"
     assert max(report.looks_s["page"]) < 5.0

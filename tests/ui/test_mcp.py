@@ -1,8 +1,6 @@
 """The API as tools of a language model, with a real MCP client."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -11,6 +9,7 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.conftest import Serve, Served
+from tests.launching import run_apart
 from tpu_ui.request import GenerationRequest
 
 TOOLS = {"generate", "warm_up", "status", "models", "cancel", "read_metadata"}
@@ -34,8 +33,7 @@ def with_session(
             await session.initialize()
             return await do(session)
 
-    with ThreadPoolExecutor(1) as thread:  # Playwright's loop may run in this one
-        return thread.submit(asyncio.run, connected()).result()
+    return run_apart(connected())
 
 
 def called(
