@@ -5,8 +5,10 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Packages come from two places at once, and the checks of the code use both cores.
+MAKEFLAGS += --jobs=2
 
-.PHONY: run test check hostile chromium lock audit clean
+.PHONY: run test check lint types imports hostile chromium lock audit clean
 
 run: $(VENV)/run.done
 	$(BIN)/python app.py $(ARGS)
@@ -14,10 +16,16 @@ run: $(VENV)/run.done
 test: $(VENV)/dev.done chromium check
 	$(BIN)/python -m pytest
 
-check: $(VENV)/dev.done
+check: types lint imports
+
+lint: $(VENV)/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.done
 	$(BIN)/mypy
+
+imports: $(VENV)/dev.done
 	$(BIN)/lint-imports
 
 # Ten times the hostile requests of the tests, other ones each time.
