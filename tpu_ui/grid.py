@@ -12,7 +12,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
-from tpu_ui.metadata import JSON_KEY
+from tpu_ui.metadata import JSON_KEY, without_job
 
 MAX_SIDE_PX = 8192
 GAP_PX = 12
@@ -52,7 +52,7 @@ def encode_grid(grid: Grid) -> bytes:
 
 def grid_info(grid: Grid) -> dict[str, Any]:
     """What all cells have in common, as an info dict has it; the axes; and every cell's own."""
-    infos = [dict(cell.info) for cell in grid.cells if cell.info is not None]
+    infos = [without_job(cell.info) for cell in grid.cells if cell.info is not None]
     first = infos[0] if infos else {}
     common = {
         name: value
@@ -60,7 +60,12 @@ def grid_info(grid: Grid) -> dict[str, Any]:
         if name not in grid.axes and all(info.get(name) == value for info in infos)
     }
     cells = [
-        {"column": cell.column, "row": cell.row, "note": cell.note, "info": cell.info}
+        {
+            "column": cell.column,
+            "row": cell.row,
+            "note": cell.note,
+            "info": None if cell.info is None else without_job(cell.info),
+        }
         for cell in grid.cells
     ]
     return {**common, "axes": {name: list(of) for name, of in grid.axes.items()}, "cells": cells}

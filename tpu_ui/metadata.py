@@ -2,7 +2,8 @@
 
 Two text chunks are written: `parameters`, the form that A1111 began and other tools read, and
 `tpu_ui`, our own JSON, which is exact. The JSON is plain ASCII, so any text a person can type
-survives, emoji, control characters and lone surrogates included.
+survives, emoji, control characters and lone surrogates included. Neither tells the job: a picture
+is shown around, and whoever knows a job's id can cancel it.
 """
 
 import io
@@ -81,8 +82,12 @@ class ImageInfo:
     unstyled_negative_prompt: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values: what the API returns and what is stored in the PNG."""
+        """Plain JSON values: what the API returns to who asked."""
         return {**asdict(self), "notices": list(self.notices), "styles": list(self.styles)}
+
+    def written(self) -> dict[str, Any]:
+        """What is stored in a PNG: all but the job."""
+        return without_job(self.to_dict())
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
@@ -95,19 +100,25 @@ class ImageInfo:
         return cls(**{**known, **lists, "timings_s": Timings(**told["timings_s"])})
 
 
+def without_job(info: Mapping[str, Any]) -> dict[str, Any]:
+    """An info dict that may go anywhere."""
+    return {name: value for name, value in info.items() if name != "job"}
+
+
 def encode_png(pixels: Image.Image, info: ImageInfo) -> bytes:
-    """The bytes of a PNG file of `pixels` (RGB) that carries `info`."""
+    """The bytes of a PNG file of `pixels` (RGB) that carries `info`, but for its job."""
     text = PngInfo()
     text.add_itxt(PARAMETERS_KEY, _clean(parameters_text(info)))
-    text.add_itxt(JSON_KEY, json.dumps(info.to_dict(), ensure_ascii=True))
+    text.add_itxt(JSON_KEY, json.dumps(info.written(), ensure_ascii=True))
     file = io.BytesIO()
     pixels.save(file, format="PNG", pnginfo=text)
     return file.getvalue()
 
 
 def read_png(path: Path) -> dict[str, Any]:
-    """The info dict that `encode_png` wrote; of another program's picture, what `read_parameters`
-    makes of it. Raises MetadataError, saying what is wrong.
+    """The info dict that `encode_png` wrote, with the job if an earlier version did; of another
+    program's picture, what `read_parameters` makes of it. Raises MetadataError, saying what is
+    wrong.
     """
     try:
         (width_px, height_px), text = read_texts(path, (JSON_KEY, PARAMETERS_KEY))

@@ -24,6 +24,7 @@ from tests.dispatch.driving import (
 )
 from tpu_ui.dispatch.interface import ImageSaved, Queued
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.dispatch.outputs import mark_of
 from tpu_ui.errors import InvalidRequestError, ModeUnavailableError, QueueFullError, SettingsError
 from tpu_ui.metadata import read_png
 from tpu_ui.protocol import Cancelled, Failed, Finished, ImageMade, Stepped, Warming
@@ -52,7 +53,7 @@ def test_each_of_several_images_has_its_seed_its_file_and_its_settings(
     assert [one.info.seed for one in saved] == [1000, 1001, 1002]
     assert not any(isinstance(one, ImageMade) for one in updates)
     for one in saved:
-        assert one.path.name == f"{job}-{one.image}-{one.info.seed}.png"
+        assert one.path.name == f"{mark_of(job, one.image)}-{one.image}-{one.info.seed}.png"
         assert read_png(one.path)["prompt"] == "three hills"
         with Image.open(one.path) as picture:
             assert picture.size == (64, 64)

@@ -31,6 +31,7 @@ from tests.launching import ROOT, running
 from tests.processes import family
 from tpu_ui.dispatch.far import Far
 from tpu_ui.dispatch.interface import Queued
+from tpu_ui.dispatch.outputs import mark_of
 from tpu_ui.dispatch.remote import RemoteDispatcher
 from tpu_ui.errors import AwayError, InvalidRequestError, LockedError, NotTheOwnerError
 from tpu_ui.metadata import read_png
@@ -101,10 +102,16 @@ def test_steps_and_pictures_come_through_and_the_files_are_the_same(
     assert any(step.steps == 3 and step.step == 2 for step in steps)
     assert all(update.job == job for update in updates)
     saved = saved_by(near, job)
-    there = {path.name: path.read_bytes() for path in far.outputs.rglob(f"{job}-*.png")}
+    there = {name: next(far.outputs.rglob(name)).read_bytes() for name in names_of(job, count=2)}
     assert {one.path.name: one.path.read_bytes() for one in saved} == there
     assert [one.info.seed for one in saved] == [7, 8]
-    assert [read_png(one.path) for one in saved] == [one.info.to_dict() for one in saved]
+    assert [read_png(one.path) for one in saved] == [one.info.written() for one in saved]
+    assert {one.info.job for one in saved} == {job}
+
+
+def names_of(job: str, seed: int = 7, count: int = 1) -> list[str]:
+    """Of its pictures."""
+    return [f"{mark_of(job, n)}-{n}-{seed + n - 1}.png" for n in range(1, count + 1)]
 
 
 def test_previews_come_through_while_the_picture_is_made(near: RemoteDispatcher) -> None:
@@ -180,7 +187,7 @@ def test_page_and_api_of_the_front_end_serve_the_far_pictures(page: str, far: Se
     client = Client(page, verbose=False)
     (image,), (info,) = client.predict("a tree", styles=["night"], seed=3, api_name="/generate")
     client.close()
-    there = next(far.outputs.rglob(f"{info['job']}-1-3.png"))
+    there = next(far.outputs.rglob(*names_of(info["job"], seed=3)))
     assert Path(image).read_bytes() == there.read_bytes()
     assert info["unstyled_prompt"] == "a tree"
     assert httpx.get(f"{page}health").json()["state"] == "ready"
@@ -214,10 +221,9 @@ def test_many_at_once_are_all_served_and_none_twice(near: RemoteDispatcher, far:
     with ThreadPoolExecutor(20) as visitors:
         jobs = list(visitors.map(one, range(40)))
     assert len(set(jobs)) == 40
-    here = [path.name for job in jobs for path in near.outputs.rglob(f"{job}-*.png")]
-    there = [path.name for job in jobs for path in far.outputs.rglob(f"{job}-*.png")]
-    assert sorted(here) == sorted(there)
-    assert len(here) == 40
+    names = [name for job in jobs for name in names_of(job)]
+    for outputs in (near.outputs, far.outputs):
+        assert all(len(list(outputs.rglob(name))) == 1 for name in names)
 
 
 def test_front_end_that_ends_takes_its_jobs_along(far: Served, tmp_path: Path) -> None:
@@ -381,4 +387,4 @@ def test_picture_that_is_another_than_was_asked_for_is_not_kept(
         ending = ending_of(near, job)
         assert isinstance(ending, Failed)
         assert said in ending.message
-        assert list(near.outputs.rglob(f"{job}*")) == []
+        assert list(near.outputs.rglob(*names_of(job, seed=2))) == []

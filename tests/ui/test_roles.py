@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,6 +17,8 @@ from tests.conftest import Serve, Served
 from tests.dispatch.driving import ask, wait_step
 from tests.ui.test_mcp import called
 from tpu_ui import settings
+from tpu_ui.dispatch.outputs import mark_of
+from tpu_ui.metadata import read_png
 from tpu_ui.passwords import Secret
 from tpu_ui.ui.door import HUB, Door, door_of
 from tpu_ui.ui.history import History
@@ -140,7 +143,7 @@ def test_a_second_client_finds_nothing_of_the_firsts(hosted: Served) -> None:
             assert second.predict(job, api_name="/cancel")["state"] in ("unknown",), job
     assert not any(secret in text for text in seen for secret in (running, info["job"], "secret"))
     assert dispatcher.tally().cancelled == 0
-    (written,) = [one for one in hosted.outputs.rglob("*.png") if info["job"] in one.name]
+    (written,) = hosted.outputs.rglob(f"{mark_of(info['job'], 1)}-1-*.png")
     for path in (
         str(written),
         f"{written.parent}/../{written.parent.name}/{written.name}",
@@ -156,19 +159,30 @@ def test_a_second_client_finds_nothing_of_the_firsts(hosted: Served) -> None:
     assert images
 
 
-def test_job_ids_and_links_to_pictures_cannot_be_guessed(hosted: Served) -> None:
-    urls = []
-    jobs = set()
+def test_job_ids_and_links_to_pictures_cannot_be_guessed_or_told_from_each_other(
+    hosted: Served, tmp_path: Path
+) -> None:
+    """Whoever is shown a picture cannot cancel its job, nor have the job's other pictures."""
+    urls: list[str] = []
+    jobs: list[str] = []
     for _ in range(2):
-        body = {"prompt": "the same tree", "seed": 7, "steps": 1}
+        body = {"prompt": "the same tree", "seed": 7, "steps": 1, "n": 2}
         answer = httpx.post(f"{hosted.url}v1/images/generations", json=body, timeout=30).json()
-        (one,) = answer["data"]
-        jobs.add(one["info"]["job"])
-        urls.append(one["url"])
-        assert httpx.get(one["url"]).content.startswith(b"\x89PNG")
-        assert one["info"]["job"] in one["url"]
-    assert len(jobs) == len(set(urls)) == 2
+        jobs.append(answer["data"][0]["info"]["job"])
+        urls += [one["url"] for one in answer["data"]]
     assert all(len(job) == 32 and int(job, 16) >= 0 for job in jobs)
+    names = [url.rpartition("/")[2] for url in urls]
+    marks = {name.partition("-")[0] for name in names}
+    assert (len(set(jobs)), len(marks)) == (2, 4)
+    assert all(len(mark) == 32 and int(mark, 16) >= 0 for mark in marks)
+    shared = [*urls, *map(str, hosted.outputs.rglob("*"))]
+    for url in urls:
+        content = httpx.get(url).content
+        path = tmp_path / "shown.png"
+        path.write_bytes(content)
+        assert "job" not in read_png(path)
+        shared.append(content.decode("latin-1"))
+    assert not [text for text in shared for job in jobs if job in text]
 
 
 def test_passwords_are_in_no_answer_no_address_and_no_log(

@@ -1,7 +1,7 @@
 """One job that another TPU UI does: a thread that follows it there and keeps what comes of it.
 
-The far app's id of the job is its id here, so that a picture, which is kept byte for byte, names
-the job that made it.
+The far app's id of the job is its id here, so that a picture, which is kept byte for byte, has the
+same name. The picture itself does not tell its job.
 """
 
 import io
@@ -130,7 +130,7 @@ class Errand(threading.Thread):
         if image in self._saved or not 1 <= image <= request.count:
             return
         content = self._far.fetch(path)
-        info = _checked(content, request, image)
+        info = _checked(job.id, content, request, image)
         file = place(self._outputs, job.id, image, info.seed)
         write_whole(file, content)
         self._saved.add(image)
@@ -176,14 +176,14 @@ def _told(answer: Any) -> Mapping[str, Any]:
     return told
 
 
-def _checked(content: bytes, request: GenerationRequest, image: int) -> ImageInfo:
+def _checked(job: str, content: bytes, request: GenerationRequest, image: int) -> ImageInfo:
     """What made the picture, by the file itself. Raises BrokenImageError if it is not what was
     asked for."""
     try:
         with tempfile.NamedTemporaryFile(suffix=".png") as file:
             file.write(content)
             file.flush()
-            info = ImageInfo.from_dict(read_png(Path(file.name)))
+            info = ImageInfo.from_dict({**read_png(Path(file.name)), "job": job})
         with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
             size = ImageSize(*picture.size)
     except (MetadataError, OSError, *UNREADABLE) as error:

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from tpu_ui.dispatch.jobs import JobBook
 from tpu_ui.dispatch.logs import rotate
+from tpu_ui.dispatch.outputs import mark_of
 from tpu_ui.folders import Bounds, prune
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-PICTURE = re.compile(r"([0-9a-f]{32})-\d{1,4}-\d{1,10}\.png", re.ASCII)
+PICTURE = re.compile(r"[0-9a-f]{32}-\d{1,4}-\d{1,10}\.png", re.ASCII)
 LEFT_OVER = re.compile(r"\..+\.tmp")  # of a process that ended while it wrote
 LEFT_OVER_S = 3600.0
 PICTURES = Bounds(count=10_000, size_bytes=20_000_000_000)
@@ -70,7 +71,9 @@ class Housekeeper(threading.Thread):
     def tidy(self) -> None:
         """Once."""
         keeping, now_s = self._keeping, time.time()
-        gone = prune(self._pictures(), keeping.pictures, self._needed, now_s)
+        pictures = list(self._pictures())
+        needed = self._needed()  # after the list: whatever is on it, its job is known by now
+        gone = prune(pictures, keeping.pictures, lambda path: _mark(path) in needed, now_s)
         gone += prune(self._left_over(), Bounds(age_s=LEFT_OVER_S), lambda _: False, now_s)
         if keeping.temporary is not None:
             copies = (path for path in keeping.temporary.rglob("*") if path.is_file())
@@ -92,13 +95,21 @@ class Housekeeper(threading.Thread):
         for day in self._days():
             yield from (path for path in day.iterdir() if LEFT_OVER.fullmatch(path.name))
 
-    def _needed(self, path: Path) -> bool:
-        named = PICTURE.fullmatch(path.name)
-        job = self._jobs.get(named[1]) if named else None
-        return job is not None and job.ended_within(self._keeping.after_job_s)
+    def _needed(self) -> set[str]:
+        """The marks of pictures, made and to come, that are not to go."""
+        return {
+            mark_of(job.id, image)
+            for job in self._jobs.all()
+            if job.request is not None and job.ended_within(self._keeping.after_job_s)
+            for image in range(1, job.request.count + 1)
+        }
 
     def _fresh(self, path: Path, now_s: float) -> bool:
         try:
             return 0 <= now_s - path.stat().st_mtime < self._keeping.after_job_s
         except OSError:
             return False
+
+
+def _mark(path: Path) -> str:
+    return path.name.partition("-")[0]

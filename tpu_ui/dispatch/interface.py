@@ -159,7 +159,8 @@ class Dispatcher(Protocol):
 
     @property
     def outputs(self) -> Path:
-        """The folder that pictures are written into: `<YYYY-MM-DD>/<job>-<image>-<seed>.png`."""
+        """The folder that pictures are written into: `<YYYY-MM-DD>/<mark>-<image>-<seed>.png`, by
+        which nobody learns the job."""
 
     def limits(self, model: str) -> Limits:
         """What a caller may ask of `model` on this device. Raises InvalidRequestError (unknown)."""

@@ -1,5 +1,6 @@
 """Pictures on disk: one PNG an image, with what made it inside. Knows nothing of jobs' states."""
 
+import hashlib
 import logging
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def save(made: ImageMade, asked: ImageSize, queue_s: float, outputs: Path) -> ImageSaved:
-    """Write one image as `<outputs>/<YYYY-MM-DD>/<job>-<n>-<seed>.png`, whole or not at all.
+    """Write one image as `<outputs>/<YYYY-MM-DD>/<mark>-<n>-<seed>.png`, whole or not at all.
 
     `queue_s` is how long the job waited for its worker. Raises BrokenImageError if the picture has
     another size than `asked`, and OSError if it cannot be written.
@@ -40,7 +41,13 @@ def place(outputs: Path, job: str, image: int, seed: int) -> Path:
     """Where a picture of today goes."""
     # The date of the person at the machine, for a folder they look into.
     folder = outputs / datetime.now().astimezone().date().isoformat()
-    return folder / f"{job}-{image}-{seed}.png"
+    return folder / f"{mark_of(job, image)}-{image}-{seed}.png"
+
+
+def mark_of(job: str, image: int) -> str:
+    """What a picture's name begins with: as hard to guess as its job's id, and telling nothing of
+    that, nor of the job's other pictures."""
+    return hashlib.sha256(f"{job}-{image}".encode()).hexdigest()[:32]
 
 
 def save_or_say(

@@ -252,7 +252,7 @@ def _cancel(dispatcher: Dispatcher) -> Callable[[str], dict[str, Any]]:
 
 def _read_metadata() -> Callable[[gr.FileData], dict[str, Any]]:
     def read_metadata(image: gr.FileData) -> dict[str, Any]:
-        """What made a PNG file of TPU UI: the info dict that /generate returned with it.
+        """What made a PNG file of TPU UI: the info dict of /generate, but for the job.
 
         Parameters:
             image: The PNG file, uploaded as it was downloaded.

@@ -1,8 +1,8 @@
 """The pictures of one browser: kept by name in its storage, so that a reload or another day finds
 them. All its tabs share the list: each is told what to add and what to drop, and never the whole.
 
-A picture's name holds its job's id, which nobody can guess: whoever knows the name may have the
-file, and nobody else. What a browser sends is not trusted; it may name pictures and nothing else.
+Nobody can guess a picture's name: whoever knows it may have the file, and nobody else. What a
+browser sends is not trusted; it may name pictures and nothing else.
 """
 
 import re
