@@ -10,8 +10,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.conftest import Serve, Served
 from tests.launching import run_apart
+from tpu_ui.passwords import Secret
 from tpu_ui.request import GenerationRequest
+from tpu_ui.ui.door import door_of
 
+CHEAP = (16, 8, 1)  # of hashes
 TOOLS = {"generate", "warm_up", "status", "models", "cancel", "read_metadata"}
 
 
@@ -85,9 +88,34 @@ def test_callers_at_different_places_are_different_visitors(
     assert "127" not in first + other
 
 
-def test_a_login_is_asked_for(serve: Serve) -> None:
-    with serve(login=("me", "a-long-password")) as served:
-        result = called(served, "generate", prompt="a tree")
-        assert result.isError
-        assert "Please login" in result.content[0].text
+def test_a_closed_app_is_closed_to_tools_without_a_login_and_open_with_one(serve: Serve) -> None:
+    logins = {name: Secret.of(f"{name}s-password", CHEAP) for name in ("me", "ann")}
+    with serve(door=door_of(owner="me", logins=logins, closed=True)) as served:
+        for login in ("", "ann:a-wrong-password", ":"):
+            assert refused(served, login) == 401
+        for path in ("schema", "sse", "messages/", "http/", ""):
+            answer = httpx.get(f"{served.url}gradio_api/mcp/{path}")
+            assert (answer.status_code, "Bearer NAME:PASSWORD" in answer.text) == (401, True), path
         assert served.dispatcher.tally().images == 0
+        for login, owns in (("ann:anns-password", False), ("me:mes-password", True)):
+            assert not called(served, "status", login=login).isError
+            assert not called(served, "generate", login=login, prompt="a tree", steps=1).isError
+            warmed = called(served, "warm_up", login=login, size="256x256")
+            assert warmed.isError is not owns
+            assert owns or "Only the owner can do this" in warmed.content[0].text
+            config = httpx.get(f"{served.url}config", headers={"Authorization": f"Bearer {login}"})
+            assert config.json()["username"] == login.partition(":")[0]
+        assert served.dispatcher.tally().images == 2
+        # What let the tools in lets in nobody else.
+        assert httpx.get(f"{served.url}config", headers={"x-gradio-user": "mcp"}).status_code == 401
+
+
+def refused(served: Served, login: str) -> int:
+    """How a real client is told that it may not even ask what tools there are."""
+    with pytest.raises(ExceptionGroup) as told:
+        with_session(served, lambda session: session.list_tools(), login=login)
+    error: BaseException = told.value
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, httpx.HTTPStatusError)
+    return error.response.status_code

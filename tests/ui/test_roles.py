@@ -15,7 +15,7 @@ from gradio_client.exceptions import AppError
 
 from tests.conftest import Serve, Served
 from tests.dispatch.driving import ask, wait_step
-from tests.ui.test_mcp import called
+from tests.ui.test_mcp import CHEAP, called
 from tpu_ui import settings
 from tpu_ui.dispatch.outputs import mark_of
 from tpu_ui.metadata import read_png
@@ -26,7 +26,6 @@ from tpu_ui.ui.opening import opened
 
 OWNER, VISITOR = "me:a-long:password", "ann:another-password"
 STRANGERS = ["", VISITOR, "me:wrong"]
-CHEAP = (16, 8, 1)
 
 
 def shown(login: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ jobs.
 
 import json
 import logging
-import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -47,9 +46,7 @@ class Far:
 
     def __init__(self, url: str, token: str | None) -> None:
         self.host = urlsplit(url).netloc
-        self._token = token
         self._url = url.rstrip("/")
-        self._login = threading.Lock()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         parts = urlsplit(url)
         if token and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost"):
@@ -123,30 +120,10 @@ class Far:
         return AwayError(f"{self.host} does not answer as a TPU UI of this version does")
 
     def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
-        """One request; after a 401 once again, logged in."""
-        shown = self._http.cookies
-        answer = self._once(method, path, **content)
-        if answer.status_code == 401 and ":" in (self._token or ""):
-            with self._login:
-                if self._http.cookies is shown:  # nobody else has logged in meanwhile
-                    self._log_in()
-            answer = self._once(method, path, **content)
-        return answer
-
-    def _once(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
             return self._http.request(method, f"{self._url}{path}", **content)
         except FAILURES as error:
             raise self._out_of_reach(error) from error
-
-    def _log_in(self) -> None:
-        """Gradio's own door wants its cookie, which is forgotten when the far app starts again."""
-        user, _, password = (self._token or "").partition(":")
-        form = {"username": user, "password": password}
-        answer = self._once("POST", "/login", data=form)
-        if answer.status_code != 200:
-            raise self._refused()
-        self._http.cookies = answer.cookies
 
     def _answers(self, lines: Iterator[str]) -> Iterator[Any]:
         """Of a stream of events: "event: NAME", "data: JSON", an empty line."""

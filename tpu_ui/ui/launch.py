@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 
 from tpu_ui.dispatch.interface import Dispatcher
 from tpu_ui.ui import labels
+from tpu_ui.ui.bearer import Bearer
 from tpu_ui.ui.chinese import Chinese
 from tpu_ui.ui.cross_site import CrossSite
 from tpu_ui.ui.delivery import Delivery
@@ -77,6 +78,7 @@ def launch_arguments(dispatcher: Dispatcher, door: Door | None = None) -> dict[s
                 Middleware(Intake),
                 Middleware(Marking),
                 Middleware(Knocking, wrong=door.wrong),
+                *([Middleware(Bearer, door=door)] if door.closed else []),
             ],
         },
     }
