@@ -21,6 +21,24 @@ DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 UNIT = ROOT / "deploy" / "tpu-ui.service"
 FRONT_END = ROOT / "deploy" / "front-end.txt"
 VARIABLE = re.compile(r"\b(TPU_UI_\w+)=(\S+)")
+# Of systemd.unit(5), .service(5), .exec(5), .kill(5): those that mean something there.
+SWITCHES = {
+    *("NoNewPrivileges", "ProtectHome", "PrivateTmp", "ProtectClock", "ProtectControlGroups"),
+    *("ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables"),
+    *("RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "LockPersonality"),
+}
+UNIT_NAMES = {
+    "Unit": {"Description", "Documentation", "Wants", "After"},
+    "Service": {
+        *SWITCHES,
+        *("Type", "User", "Group", "WorkingDirectory", "ExecStart", "EnvironmentFile"),
+        *("Environment", "StateDirectory", "CacheDirectory", "StateDirectoryMode"),
+        *("CacheDirectoryMode", "Restart", "RestartSec", "TimeoutStopSec", "KillMode"),
+        *("CapabilityBoundingSet", "ProtectSystem", "RestrictAddressFamilies", "UMask"),
+        *("SystemCallArchitectures", "LimitMEMLOCK", "LimitNOFILE"),
+    },
+    "Install": {"WantedBy"},
+}
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
 
 __all__ = ["locked"]  # a fixture
@@ -145,6 +163,19 @@ def test_container_is_well_while_it_warms_up_and_not_when_it_has_failed() -> Non
     assert ended == {200: 0, 503: 0, 500: 1}
 
 
+def unit() -> dict[str, list[tuple[str, str]]]:
+    """Of the systemd unit: section -> its lines, name and value."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for line in UNIT.read_text().splitlines():
+        if heading := re.fullmatch(r"\[(\w+)\]", line):
+            lines = sections.setdefault(heading[1], [])
+        elif line and line[0] not in "#;":
+            name, equals, value = line.partition("=")
+            assert equals, line
+            lines.append((name, value))
+    return sections
+
+
 def test_unit_starts_the_program_as_the_readme_installs_it() -> None:
     text, readme = UNIT.read_text(), (ROOT / "README.md").read_text()
     assert "ExecStart=/opt/tpu-ui/.venv/bin/python app.py" in text
@@ -155,8 +186,23 @@ def test_unit_starts_the_program_as_the_readme_installs_it() -> None:
     assert not re.search(r"^Environment=.*(AUTH|TOKEN)", text, re.M)  # anybody could read it
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
 def test_unit_is_one_that_systemd_reads(tmp_path: Path) -> None:
+    """By its rules, and by itself where it is installed."""
+    sections = unit()
+    assert list(sections) == ["Unit", "Service", "Install"]
+    for section, lines in sections.items():
+        names = [name for name, _ in lines]
+        assert set(names) <= UNIT_NAMES[section]
+        assert {name for name in names if names.count(name) > 1} <= {"Environment"}
+    service = dict(sections["Service"])
+    assert all(value for name, value in service.items() if name != "CapabilityBoundingSet")
+    for name, value in service.items():
+        if name in SWITCHES:
+            assert value in ("yes", "no"), name
+    assert Path(service["ExecStart"].split()[0]).is_absolute()
+    assert int(service["TimeoutStopSec"]) > 10  # in which the app has ended by itself
+    if shutil.which("systemd-analyze") is None:
+        return
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace("/opt/tpu-ui/.venv/bin/python", "/bin/true"))
     done = subprocess.run(

@@ -4,7 +4,8 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -34,56 +35,84 @@ LOCKED_BY_TEXT = '{"strategies": {}, "locked": "no"}'
 STRATEGIES = ("resident", "staged", "offload")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, of 256 KB."""
+@dataclass(frozen=True)
+class Disk:
+    """A folder, and a context in which there is no room in it."""
+
+    folder: Path
+    full: Callable[[Path], AbstractContextManager[None]]
+
+
+@pytest.fixture(params=["mounted", "stand-in"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    """A disk of its own, of 256 KB; or a folder that can be as if full, which alone is to be had
+    where nothing may be mounted."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("only root may mount a disk")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    if request.param == "mounted" and not subprocess.run(mount, capture_output=True).returncode:
+        yield Disk(folder, filled)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    else:
+        yield Disk(folder, as_if_full)
 
 
-def fill(disk: Path) -> Path:
-    """A file that leaves no byte."""
-    filler = disk / "filler"
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """With a file that leaves no byte."""
+    filler = folder / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(4096))
-    assert shutil.disk_usage(disk).free == 0
-    return filler
+    assert shutil.disk_usage(folder).free == 0
+    yield
+    filler.unlink()
+
+
+@contextmanager
+def as_if_full(folder: Path) -> Iterator[None]:
+    """Files can be made there, and what is written into them meets the system's own refusal."""
+    write_bytes = Path.write_bytes
+
+    def write(path: Path, content: bytes) -> int:
+        if not path.is_relative_to(folder):
+            return write_bytes(path, content)
+        with path.open("wb"), Path("/dev/full").open("wb", buffering=0) as full:
+            return full.write(content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "write_bytes", write)
+        yield
 
 
 def test_full_disk_fails_the_job_says_so_and_the_next_runs_when_there_is_room(
-    start: Start, small_disk: Path
+    start: Start, disk: Disk
 ) -> None:
-    dispatcher = start(outputs=small_disk / "outputs")
+    dispatcher = start(outputs=disk.folder / "outputs")
     wait_ready(dispatcher)
-    filler = fill(small_disk)
-    failed = ending_of(dispatcher, dispatcher.submit(ask(dispatcher)))
+    with disk.full(disk.folder):
+        failed = ending_of(dispatcher, dispatcher.submit(ask(dispatcher)))
     assert isinstance(failed, Failed)
     assert failed.message == (
         "The picture could not be written into the outputs folder: No space left on device."
     )
     assert dispatcher.status().state == "ready"
-    filler.unlink()
     assert len(saved_by(dispatcher, dispatcher.submit(ask(dispatcher)))) == 1
-    assert list(small_disk.rglob("*.tmp")) == []
+    assert list(disk.folder.rglob("*.tmp")) == []
 
 
 def test_full_cache_disk_costs_what_would_be_kept_and_no_picture(
-    start: Start, small_disk: Path
+    start: Start, disk: Disk, tmp_path: Path
 ) -> None:
-    fill(small_disk)
-    presets = {"demo": make_preset(small_disk.parent, strategies=STRATEGIES)}
-    dispatcher = start(cache=small_disk, presets=presets)
-    wait_ready(dispatcher)
-    dispatcher.set_strategy("demo", Strategy.STAGED)
-    assert isinstance(ending_of(dispatcher, dispatcher.submit(ask(dispatcher))), Finished)
-    wait_for(dispatcher, lambda status: status.placement.strategy is Strategy.STAGED)
-    assert not any((small_disk / name).exists() for name in (COSTS, CHOICES))
+    presets = {"demo": make_preset(tmp_path, strategies=STRATEGIES)}
+    with disk.full(disk.folder):
+        dispatcher = start(cache=disk.folder, presets=presets)
+        wait_ready(dispatcher)
+        dispatcher.set_strategy("demo", Strategy.STAGED)
+        assert isinstance(ending_of(dispatcher, dispatcher.submit(ask(dispatcher))), Finished)
+        wait_for(dispatcher, lambda status: status.placement.strategy is Strategy.STAGED)
+        assert not any((disk.folder / name).exists() for name in (COSTS, CHOICES))
+        dispatcher.close()
 
 
 def test_outputs_folder_that_has_gone_is_made_again(start: Start, tmp_path: Path) -> None:
