@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -99,9 +100,13 @@ class Report:
 
 
 class Clients:
-    """All visitors, against the app at `url`. `wish`: fields of each request, by API name."""
+    """All visitors, against the app at `url`. `wish`: fields of each request, by API name.
 
-    def __init__(self, url: str, wish: dict[str, Any]) -> None:
+    `hold`: a prompt of one who comes first and stays until a request has been refused.
+    """
+
+    def __init__(self, url: str, wish: dict[str, Any], hold: str = "") -> None:
+        self._hold = hold
         self._url = url.rstrip("/")
         self._wish = wish
         # A connection each: a server that is slow may close a kept one while it is used again.
@@ -123,15 +128,34 @@ class Clients:
             }
             looks: dict[str, list[float]] = {name: [] for name in PAGES}
             looking = asyncio.create_task(self._look(looks))
-            greedily = asyncio.gather(
-                *(self._openai(GREEDY_NAME, f"{GREEDY_NAME}, {n}") for n in range(greedy))
-            )
+            async with self._held() if self._hold else nullcontext():
+                greedily = [
+                    asyncio.create_task(self._openai(GREEDY_NAME, f"{GREEDY_NAME}, {n}"))
+                    for n in range(greedy)
+                ]
+                if self._hold:  # nothing is drawn: what ends has been refused
+                    await asyncio.wait(greedily, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(0.5)
             visits = await asyncio.gather(*(self._visit(n, requests) for n in range(CLIENTS)))
-            answers = [*await greedily, *(one for visit in visits for one in visit)]
+            answers = [*await asyncio.gather(*greedily), *(one for of in visits for one in of)]
             await self._settled()
             looking.cancel()
-        return Report(answers, list(map(Drawn.read, outputs.rglob("*.png"))), looks)
+        drawn = map(Drawn.read, outputs.rglob("*.png"))
+        return Report(answers, [one for one in drawn if one.prompt != self._hold], looks)
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncIterator[None]:
+        """While the worker is at a job that nobody waits for in the end."""
+        body = {"prompt": self._hold, "steps": 30, "n": 4}
+        holding = asyncio.create_task(
+            self._http.post(f"{self._url}/v1/images/generations", json=body)
+        )
+        while (await self._status())["state"] != "busy":
+            await asyncio.sleep(0.05)
+        try:
+            yield
+        finally:
+            holding.cancel()
 
     async def _visit(self, number: int, requests: int) -> list[Answer]:
         """One visitor: her requests, one after another. Each in her own way."""
@@ -222,11 +246,15 @@ class Clients:
     async def _settled(self) -> None:
         """Until nobody waits and nothing runs."""
         while True:
-            asked = await self._http.post(f"{self._url}/gradio_api/run/status", json={"data": []})
-            (status,) = asked.json()["data"]
+            status = await self._status()
             if not status["queue_length"] and status["detail"] == "Ready.":
                 return
             await asyncio.sleep(0.2)
+
+    async def _status(self) -> dict[str, Any]:
+        asked = await self._http.post(f"{self._url}/gradio_api/run/status", json={"data": []})
+        (status,) = asked.json()["data"]
+        return dict(status)
 
 
 def memory_mb(pid: int) -> float:

@@ -30,7 +30,7 @@ def test_sixty_clients_get_an_image_or_a_refusal_each_and_memory_stays(
     before = memory_mb(pid), memory_mb(worker)
     for path in outputs.rglob("*.png"):
         path.unlink()
-    report = run_apart(Clients(url, {"steps": 1}).drive(outputs))
+    report = run_apart(Clients(url, {"steps": 1}, hold="fake:slow").drive(outputs))
     assert_nothing_lost(report)
     assert report.greedy_ahead() <= 2, "fifty jobs of one visitor held up another"
     assert max(report.looks_s["page"]) < 5.0
