@@ -6,6 +6,7 @@ what would be right.
 """
 
 import math
+import re
 from typing import ClassVar
 
 
@@ -135,3 +136,26 @@ class AwayError(TpuUiError):
 
 class JobCancelledError(TpuUiError):
     """Somebody cancelled the job."""
+
+
+_KINDS: dict[str, type[TpuUiError]] = {
+    kind.__name__: kind
+    for kind in list(vars().values())
+    if isinstance(kind, type) and issubclass(kind, TpuUiError)
+}
+_WAIT = re.compile(r"(?:for about|Ask again in) (\d+) (s|min)\.")
+
+
+def as_told(kind: str, sentence: str) -> TpuUiError:
+    """The error that another TPU UI tells of by its kind's name and its sentence.
+
+    How long to wait is read from the sentence. A kind that is not known here is a TpuUiError.
+    """
+    error = _KINDS.get(kind, TpuUiError)(sentence)
+    wait = _WAIT.search(sentence)
+    wait_s = float(wait[1]) * (60 if wait[2] == "min" else 1) if wait else None
+    if isinstance(error, QueueFullError):
+        error.wait_s = wait_s
+    elif isinstance(error, AllowanceError):
+        error.wait_s = math.inf if wait_s is None else wait_s
+    return error

@@ -38,6 +38,8 @@ from tpu_ui.metadata import read_png
 from tpu_ui.presets import load_all
 from tpu_ui.protocol import Cancelled, Failed, Finished, Stepped, Warmed
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
+from tpu_ui.ui.allowance import Allowance
+from tpu_ui.ui.door import door_of
 
 LOGIN = ("me", "a-long-password")
 TOKEN = ":".join(LOGIN)
@@ -133,6 +135,19 @@ def test_refusals_of_the_far_app_come_as_they_are_there(near: RemoteDispatcher) 
     assert isinstance(ending, Failed)
     assert ending.message == "The model made NaN values (fake:broken)."
     assert isinstance(ending_of(near, near.submit(ask(near))), Finished)
+
+
+def test_how_long_to_wait_comes_through(serve: Serve, tmp_path: Path) -> None:
+    door = door_of(locked_at_start=True, allowance=Allowance(60, 1))
+    with serve(door=door) as far, front_end(tmp_path, far.url, None) as near:
+        wait_ready(near)
+        with page_of(near) as page:
+            for status, code in ((200, None), (429, "rate_limit_exceeded")):
+                body = {"prompt": "a tree", "steps": 1}
+                answer = httpx.post(f"{page}v1/images/generations", json=body, timeout=30)
+                assert answer.status_code == status
+                assert answer.json().get("error", {}).get("code") == code
+            assert 3_500 < int(answer.headers["Retry-After"]) <= 3_600
 
 
 def test_cancel_goes_through(near: RemoteDispatcher, far: Served) -> None:

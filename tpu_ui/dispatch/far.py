@@ -28,12 +28,6 @@ MAX_FILE_BYTES = 200_000_000
 MAX_ANSWER_BYTES = 100_000_000  # tokenizers take megabytes
 MAX_SENTENCE_CHARACTERS = 600
 
-_KINDS: Mapping[str, type[TpuUiError]] = {
-    name: kind
-    for name, kind in vars(errors).items()
-    if isinstance(kind, type) and issubclass(kind, TpuUiError)
-}
-
 # The latter is what httpx raises for a client that has been closed.
 FAILURES = (httpx.HTTPError, RuntimeError)
 
@@ -175,5 +169,4 @@ def _parsed(content: bytes) -> Any:
 
 def _refusal(told: Mapping[str, Any]) -> TpuUiError:
     """What the far app says, as the error that it is there."""
-    kind = _KINDS.get(str(told.get("title")), TpuUiError)
-    return kind(str(told["error"])[:MAX_SENTENCE_CHARACTERS])
+    return errors.as_told(str(told.get("title")), str(told["error"])[:MAX_SENTENCE_CHARACTERS])
