@@ -61,11 +61,11 @@ class Housekeeper(threading.Thread):
         self._closing = closing
 
     def run(self) -> None:
-        images, looked_s = -1, 0.0
-        while not self._closing.wait(0 if images < 0 else self._keeping.every_s):
-            made = self._jobs.tally().images
-            if made != images or time.monotonic() - looked_s >= self.REST_S:
-                images, looked_s = made, time.monotonic()
+        known, looked_s = None, 0.0
+        while not self._closing.wait(0 if known is None else self._keeping.every_s):
+            tally = self._jobs.tally()  # an ending frees pictures, too
+            if tally != known or time.monotonic() - looked_s >= self.REST_S:
+                known, looked_s = tally, time.monotonic()
                 self.tidy()
 
     def tidy(self) -> None:
