@@ -1,13 +1,14 @@
 """The programs of an image compiled side by side against one after another.
 
 The demo model in compiled mode on the software TPU, all three sizes. One side is TPU UI, which
-traces the programs of a size in one go and has them compiled meanwhile; the other is the same with
+traces the programs of a size in one go and has them compiled meanwhile, and those of the next size
+while there are any left; the other is the same with
 that switched off, so that each program is waited for where it is first needed.
 Usage: python -m benchmarks.side_by_side
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.second_start import timed
@@ -27,17 +28,19 @@ def warm_up(cache: str, *, ahead: bool) -> Figures:
         Modes.ahead = at_once  # type: ignore[method-assign]
 
     def all_sizes() -> None:
-        for size in preset.sizes:
-            for _ in runtime.warm_up(WarmUp("warm", Mode.COMPILED, ImageSize.parse(size))):
+        sizes = tuple(ImageSize.parse(size) for size in preset.sizes)
+        for number, size in enumerate(sizes, start=1):
+            command = WarmUp("warm", Mode.COMPILED, size, then=sizes[number:])
+            for _ in runtime.warm_up(command):
                 pass
 
     return timed(all_sizes, runtime.programs_compiled)
 
 
 @contextlib.contextmanager
-def at_once(_: Any) -> Iterator[Callable[[], bool]]:
+def at_once(_: Any) -> Iterator[None]:
     """In place of `Modes.ahead`: nothing is put off."""
-    yield lambda: False
+    yield
 
 
 if __name__ == "__main__":

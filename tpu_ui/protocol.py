@@ -25,12 +25,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """Run every program of an image of `size` once. `expected_s` is None when nobody knows."""
+    """Run every program of an image of `size` once. `expected_s` is None when nobody knows.
+
+    `then`: the sizes whose warm-ups are to follow, so that their programs may compile beside.
+    """
 
     job: str
     mode: Mode
     size: ImageSize
     expected_s: float | None = None
+    then: tuple[ImageSize, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

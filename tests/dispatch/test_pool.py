@@ -158,3 +158,21 @@ def test_request_whose_caller_has_gone_ends_in_its_turn_and_the_next_of_its_visi
     assert left.ending is None
     assert [pool.take(state) for _ in range(3)] == [own, *others]
     assert isinstance(left.ending, Cancelled)
+
+
+def test_a_worker_that_warms_a_size_up_is_told_of_those_that_come_next(tmp_path: Path) -> None:
+    pool = make_pool(tmp_path)
+    first, second = pool.states
+    for mode in (Mode.EAGER, COMPILED):
+        for size in (SQUARE, WIDE):
+            pool.warm_up(Target("demo", mode, size))
+    assert pool.sizes_after(first, TARGET) == (SQUARE, WIDE)
+    first.loaded = second.loaded = True
+    for mode in (Mode.EAGER, COMPILED):
+        job = pool.take(first)
+        assert job is not None
+        assert job.target == Target("demo", mode, SQUARE)
+        assert pool.sizes_after(first, job.target) == (WIDE,)
+        assert pool.sizes_after(second, job.target) == (SQUARE, WIDE)
+        assert pool.take(first) is not None
+        assert pool.sizes_after(first, job.target) == ()

@@ -87,6 +87,19 @@ def test_only_compilations_of_warm_requests_count_since_ready(driver: Driver) ->
     assert driver.run(driver.generate("fine"))[-2] == Counted(10, 2)
 
 
+def test_what_is_compiled_beside_an_image_is_not_counted_as_its_own(
+    driver: Driver, tmp_path: Path
+) -> None:
+    driver.run(WarmUp("w", COMPILED, SQUARE))
+    events = driver.run(driver.generate("meanwhile", "fake:beside"))
+    assert [one.info.programs_compiled for one in events if isinstance(one, ImageMade)] == [0]
+    assert events[-2] == Counted(5, 0)
+    assert driver.run(driver.generate("both", "fake:compile fake:beside"))[-2] == Counted(7, 1)
+    log = (tmp_path / "cache" / "logs" / "worker-0.log").read_text()
+    assert "[meanwhile] compiled" not in log
+    assert "[both] compiled 1 program(s) after ready: fake_5\n" in log
+
+
 def test_stray_compilations_are_logged_with_their_names(driver: Driver, tmp_path: Path) -> None:
     driver.run(WarmUp("w", COMPILED, SQUARE))
     driver.run(driver.generate("fine"))

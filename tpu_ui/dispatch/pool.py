@@ -23,7 +23,7 @@ from tpu_ui.errors import InvalidRequestError, LockedError, QueueFullError
 from tpu_ui.presets import Preset
 from tpu_ui.protocol import Cancelled, Ending, Failed, Finished, Started
 from tpu_ui.request import GenerationRequest, Limits, check_mode
-from tpu_ui.shapes import Device, Strategy
+from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
 from tpu_ui.tokens import Reader
 
@@ -251,6 +251,17 @@ class Pool:
                         self._queue.drop(job)
                     self._end(state, job, part)
             self._announce()
+
+    def sizes_after(self, state: WorkerState, target: Target) -> tuple[ImageSize, ...]:
+        """Those that this worker is to warm next, of the same model and mode."""
+        with self.lock:
+            return tuple(
+                job.target.size
+                for job in self._queue
+                if job.request is None
+                and state.index in job.waiting
+                and (job.target.model, job.target.mode) == (target.model, target.mode)
+            )
 
     def wait_for_restart(self, state: WorkerState) -> bool:
         """Wait a moment; True when this worker is to be tried again."""

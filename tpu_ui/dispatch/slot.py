@@ -281,7 +281,9 @@ class Slot(threading.Thread):
                 return ending
         on = self._state.runs_on
         cost = self._pool.costs.get(target, on) if on else None
-        command = WarmUp(job.id, target.mode, target.size, cost.seconds if cost else None)
+        expected_s = cost.seconds if cost else None
+        then = self._pool.sizes_after(self._state, target)
+        command = WarmUp(job.id, target.mode, target.size, expected_s, then)
         with self._pool.lock:
             self._state.failed.pop(target, None)
             self._state.warming = (

@@ -53,6 +53,16 @@ class Background:
         call.serialize = run.serialize  # type: ignore[attr-defined]
         return call
 
+    def compiling(self) -> bool:
+        """Whether the program has been submitted and is not compiled yet."""
+        if self._submitted is None:
+            return False
+        # torch_tpu tells of it through private attributes alone. A program is in one piece or more.
+        whole = self._submitted.artifact
+        pieces = getattr(whole, "compiled_executables", (whole,))
+        futures = (getattr(piece, "_future", None) for piece in pieces)
+        return any(future is not None and not future.done() for future in futures)
+
     def wait(self) -> None:
         """Wait for the program, and run it from now on. Raises what the compiler raises."""
         if self._submitted is not None:

@@ -76,9 +76,9 @@ class CompiledPart:
         self._submitted: dict[Hashable, _Submitted] = {}
 
     @property
-    def submitted(self) -> bool:
-        """Whether there are programs that nothing has waited for yet."""
-        return bool(self._submitted)
+    def submitted(self) -> frozenset[Background]:
+        """The programs that nothing has waited for yet."""
+        return frozenset(one.background for one in self._submitted.values())
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:

@@ -6,10 +6,11 @@ queues or the page.
 
 import contextlib
 import functools
+import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from tpu_ui.protocol import (
 from tpu_ui.request import GenerationRequest
 from tpu_ui.runtime import device as devices
 from tpu_ui.runtime import placement, preview, text, warmup
+from tpu_ui.runtime.background import Background
 from tpu_ui.runtime.compiled import CompiledPart, decoder_parts, repeated_blocks
 from tpu_ui.runtime.embeddings import RecentEmbeddings
 from tpu_ui.runtime.encoders import TextEncoders
@@ -107,6 +109,8 @@ class DiffusionRuntime:
         self._traces = traces
         self._part = part
         self._loaded: _Loaded | None = None
+        # Programs of sizes whose own warm-up is still to come.
+        self._beside: dict[ImageSize, frozenset[Background]] = {}
         self._course: Course | None = None
         # Their warnings quote prompts, and a log is no place for them; ours go with the image.
         diffusers.utils.logging.set_verbosity_error()
@@ -126,15 +130,25 @@ class DiffusionRuntime:
     def programs_compiled(self) -> int:
         return self._device.programs_compiled()
 
+    def programs_since(self, before: int) -> int:
+        count = self.programs_compiled() - before
+        beside = sum(map(len, self._beside.copy().values()))
+        if beside and self._device.program_names(before):
+            return len(self.program_names(before))
+        return max(0, count - beside)
+
     def memory(self) -> Memory:
         return self._device.memory()
 
     def program_names(self, after: int) -> tuple[str, ...]:
-        return self._device.program_names(after)
+        beside = _names(itertools.chain(*self._beside.copy().values()))
+        names = self._device.program_names(after)
+        return tuple(name for name in names if not name.startswith(beside))
 
     def load(self, command: Load) -> Iterator[Loading]:
         preset = command.preset
         self._loaded = None
+        self._beside.clear()
         self._course = Course(_weight_bytes(preset) if self._ranks is None else None)
         loading = placement.load_pipeline(
             preset, self._device, command.placement, self._ranks, self._course
@@ -191,6 +205,8 @@ class DiffusionRuntime:
     def warm_up(self, command: WarmUp) -> Iterator[Warming | Warmed]:
         began = time.monotonic()
         programs_before = self.programs_compiled()
+        submitted = self._beside.pop(command.size, None)  # by an earlier size's warm-up
+        compiled_before = self._count(submitted or (), programs_before)
 
         def warming(stage: str) -> Warming:
             return Warming(
@@ -198,20 +214,27 @@ class DiffusionRuntime:
                 command.mode,
                 command.size,
                 stage,
-                self.programs_compiled() - programs_before,
+                compiled_before + self.programs_since(programs_before),
                 time.monotonic() - began,
                 command.expected_s,
             )
 
+        modes = self._need().modes
         requests = warmup.requests(self._need().preset, command.mode, command.size)
         made = dict.fromkeys(requests, 0)
         if command.mode is Mode.COMPILED and self._ranks is None:  # ones would be a rank's alone
-            for request in requests:
-                with self._need().modes.ahead() as submitted:
+            others = modes.submitted()
+            for request in () if submitted else requests:
+                with modes.ahead():
                     for event in self._one_image(command.job, request, 1):
                         if isinstance(event, Stepped):
                             yield warming(f"{_name(request)}: {_stage(event)}")
-                    made[request] = 0 if submitted() else 1
+                made[request] = 0 if modes.submitted() else 1
+            submitted = submitted or modes.submitted() - others
+            for size in command.then:
+                if size not in self._beside and any(one.compiling() for one in submitted):
+                    for _ in self._submit_beside(command.job, size):
+                        yield warming(f"next: {size}")
         for request in requests:
             for image, prompt in enumerate(
                 warmup.PROMPTS[made[request] :], start=1 + made[request]
@@ -221,7 +244,7 @@ class DiffusionRuntime:
                 for event in self._one_image(command.job, replace(request, prompt=prompt), 1):
                     if isinstance(event, Stepped):
                         yield warming(f"{_name(request)}: {_stage(event)}")
-                nothing_new = self.programs_compiled() == programs_until_now
+                nothing_new = self.programs_since(programs_until_now) == 0
                 if nothing_new and image >= warmup.LEAST_IMAGES:
                     break
             else:
@@ -230,9 +253,33 @@ class DiffusionRuntime:
             command.job,
             command.mode,
             command.size,
-            self.programs_compiled() - programs_before,
+            compiled_before + self.programs_since(programs_before),
             time.monotonic() - began,
         )
+
+    def _submit_beside(self, job: str, size: ImageSize) -> Iterator[None]:
+        """Trace the programs of a size whose warm-up follows, and have them compiled meanwhile.
+
+        What fails of it is for that warm-up to tell: it makes what is not there.
+        """
+        modes = self._need().modes
+        others = modes.submitted()
+        try:
+            for request in warmup.requests(self._need().preset, Mode.COMPILED, size):
+                with modes.ahead():
+                    for _ in self._one_image(job, request, 1):
+                        self._beside[size] = modes.submitted() - others
+                        yield
+            self._device.synchronize()  # nothing of it is left for the next image
+        except Exception:  # noqa: BLE001 - whatever it is, it is not this job's
+            log.warning("%s could not be traced beside", size, exc_info=True)
+
+    def _count(self, programs: Collection[Background], until: int) -> int:
+        """How many of them had been compiled when the device had compiled `until` programs."""
+        names = self._device.program_names(0)[:until]
+        if names:
+            return sum(name.startswith(_names(programs)) for name in names)
+        return sum(not one.compiling() for one in programs)
 
     def generate(self, command: Generate) -> Iterator[Stepped | ImageMade]:
         for image in range(1, command.request.count + 1):
@@ -282,7 +329,7 @@ class DiffusionRuntime:
             dtype=loaded.preset.dtype,
             strategy=loaded.strategy,
             timings_s=clock.timings(time.monotonic()),
-            programs_compiled=self.programs_compiled() - programs_before,
+            programs_compiled=self.programs_since(programs_before),
             version=__version__,
             lora=request.lora,
             lora_weight=request.lora_weight,
@@ -375,6 +422,10 @@ def _notices(loaded: _Loaded, request: GenerationRequest, ran: Mode) -> Iterator
     yield from text.cut_notices(
         loaded.pipeline, loaded.preset, request.negative_prompt, "The negative prompt"
     )
+
+
+def _names(programs: Iterable[Background]) -> tuple[str, ...]:
+    return tuple(one.name for one in programs)
 
 
 def _name(request: GenerationRequest) -> str:

@@ -6,6 +6,7 @@ Words choose its faults, so that a test never patches anything in a worker proce
 in a prompt: `fake:slow` (0.2 s a step), `fake:preview` (a preview a step, of the picture's colour),
 `fake:crash` (kills its process at step 1), `fake:error`, `fake:oom`, `fake:broken` (all at step 1),
 `fake:stuck` (step 1 never ends), `fake:compile` (compiles one program though it is warm),
+`fake:beside` (one of another size is compiled meanwhile),
 `fake:wrong-size` (a picture of half the width);
 
 in a preset's description: `fake:slow-load` and `fake:slow-warm` (0.2 s a part), `fake:block-warm`
@@ -74,6 +75,7 @@ class FakeRuntime:
         self._placement = RESIDENT
         self._warm: set[tuple[Mode, ImageSize]] = set()
         self._programs = 0
+        self._beside: set[int] = set()
         self._never = threading.Event()  # waiting for it is how this runtime takes its time
 
     def started(self) -> Started:
@@ -155,13 +157,18 @@ class FakeRuntime:
         """Programs counted since the start."""
         return self._programs
 
+    def programs_since(self, before: int) -> int:
+        """Those after the first `before`, but for what a prompt has had compiled beside."""
+        return len(self.program_names(before))
+
     def memory(self) -> Memory:
         """Always the same."""
         return MEMORY
 
     def program_names(self, after: int) -> tuple[str, ...]:
         """One made-up name a program."""
-        return tuple(f"fake_{number}" for number in range(after, self._programs))
+        own = (one for one in range(after, self._programs) if one not in self._beside)
+        return tuple(f"fake_{number}" for number in own)
 
     def _image(self, command: Generate, image: int) -> Iterator[Stepped | ImageMade]:
         request = command.request
@@ -170,6 +177,9 @@ class FakeRuntime:
             self._programs += len(STAGES)
             self._warm.add((request.mode, request.size))
         if "fake:compile" in request.prompt:
+            self._programs += 1
+        if "fake:beside" in request.prompt:
+            self._beside.add(self._programs)
             self._programs += 1
         seed, size = request.seeds[image - 1], request.size
         preview = flat_preview(size, seed) if "fake:preview" in request.prompt else b""
@@ -184,7 +194,7 @@ class FakeRuntime:
         if "fake:wrong-size" in request.prompt:
             size = ImageSize(size.width_px // 2, size.height_px)
         denoise_s = time.monotonic() - begin_s
-        info = self._info(command, seed, denoise_s, self._programs - before)
+        info = self._info(command, seed, denoise_s, self.programs_since(before))
         yield ImageMade(command.job, image, size, flat_picture(size, seed), info)
 
     def _info(self, command: Generate, seed: int, denoise_s: float, compiled: int) -> ImageInfo:

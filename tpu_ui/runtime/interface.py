@@ -55,8 +55,12 @@ class Runtime(Protocol):
     def programs_compiled(self) -> int:
         """Programs handed to the compiler since the start. Any thread may ask at any time."""
 
+    def programs_since(self, before: int) -> int:
+        """Of the programs after the first `before`, those that no size is compiled for beside what
+        runs. Where programs have no names a lower bound. Any thread may ask at any time."""
+
     def memory(self) -> Memory:
         """What this runtime holds of its device's memory. Any thread may ask at any time."""
 
     def program_names(self, after: int) -> tuple[str, ...]:
-        """Names of the programs compiled after the first `after`; empty where nobody knows."""
+        """Names of the programs that `programs_since` counts; empty where nobody knows."""

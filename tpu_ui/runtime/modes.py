@@ -12,6 +12,7 @@ import torch
 from torch._dynamo.exc import TorchDynamoException
 
 from tpu_ui.errors import CompilationError
+from tpu_ui.runtime.background import Background
 from tpu_ui.runtime.compiled import CompiledPart
 from tpu_ui.shapes import Device, Mode
 
@@ -45,16 +46,19 @@ class Modes:
             yield lambda: self._what_ran(mode, runs_before)
 
     @contextlib.contextmanager
-    def ahead(self) -> Iterator[Callable[[], bool]]:
-        """A context in which what has to be compiled is only submitted, and gives ones; gives a
-        function that says whether anything was."""
+    def ahead(self) -> Iterator[None]:
+        """A context in which what has to be compiled is only submitted, and gives ones."""
         for part in self._parts:
             part.ahead = True
         try:
-            yield lambda: any(part.submitted for part in self._parts)
+            yield
         finally:
             for part in self._parts:
                 part.ahead = False
+
+    def submitted(self) -> frozenset[Background]:
+        """The programs that nothing has waited for yet."""
+        return frozenset().union(*(part.submitted for part in self._parts))
 
     def _runs(self) -> list[int]:
         return [part.runs for part in self._parts]

@@ -158,6 +158,9 @@ class LeadingRuntime:
     def programs_compiled(self) -> int:
         return self._own.programs_compiled()
 
+    def programs_since(self, before: int) -> int:
+        return self._own.programs_since(before)
+
     def memory(self) -> Memory:
         return self._own.memory()
 

@@ -166,7 +166,7 @@ class Loop:
         running = self._running
         if running is None or not running.warmed:
             return
-        count = self._reported.programs_compiled - running.programs_before
+        count = runtime.programs_since(running.programs_before)
         if count > 0:
             names = runtime.program_names(running.programs_before)
             log.warning(
@@ -249,7 +249,7 @@ class Loop:
                     command.mode,
                     command.size,
                     running.stage,
-                    counted.programs_compiled - running.programs_before,
+                    runtime.programs_since(running.programs_before),
                     time.monotonic() - running.begin_s,
                     command.expected_s,
                 )
@@ -271,7 +271,7 @@ class Loop:
         count = runtime.programs_compiled()
         since_ready = self._since_ready
         if self._running is not None and self._running.warmed:
-            since_ready += count - self._running.programs_before
+            since_ready += runtime.programs_since(self._running.programs_before)
         return Counted(count, since_ready)
 
     def _receive(self) -> Command:
