@@ -2,8 +2,8 @@
 
 The demo model in compiled mode on the software TPU, all three sizes. One side is TPU UI, which
 traces the programs of a size in one go and has them compiled meanwhile, and those of the next size
-while there are any left; the other is the same with
-that switched off, so that each program is waited for where it is first needed.
+while any are left; the other is the same with that switched off, so that each program is waited for
+where it is first needed.
 Usage: python -m benchmarks.side_by_side
 """
 
