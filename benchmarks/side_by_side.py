@@ -3,7 +3,7 @@
 The demo model in compiled mode on the software TPU, all three sizes. One side is TPU UI, which
 traces the programs of a size in one go and has them compiled meanwhile, and those of the next size
 while any are left; the other is the same with that switched off, so that each program is waited for
-where it is first needed.
+where it is first needed. A third is the guide's recipe, which warms one state of guidance a size.
 Usage: python -m benchmarks.side_by_side
 """
 
@@ -18,6 +18,7 @@ from tpu_ui.protocol import WarmUp
 from tpu_ui.shapes import ImageSize, Mode
 
 FUNCTION = "benchmarks.side_by_side:warm_up"
+GUIDE = "benchmarks.second_start:guide"
 
 
 def warm_up(cache: str, *, ahead: bool) -> Figures:
@@ -44,11 +45,7 @@ def at_once(_: Any) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sizes = len(presets.load_all()["demo"].sizes)
-    report(
-        f"{sizes} sizes",
-        {
-            "one after another": measure(FUNCTION, ahead=False),
-            "side by side": measure(FUNCTION, ahead=True),
-        },
-    )
+    name = f"{len(presets.load_all()['demo'].sizes)} sizes"
+    together = measure(FUNCTION, ahead=True)
+    report(name, {"one after another": measure(FUNCTION, ahead=False), "side by side": together})
+    report(name, {"guide's recipe": measure(GUIDE), "side by side": together})
