@@ -1,6 +1,7 @@
 """Traces of compiled parts: kept, found again, never taken for another's, never in the way."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,25 +20,27 @@ from tpu_ui.protocol import Finished
 from tpu_ui.request import validate
 from tpu_ui.runtime.compiled import decoder_parts
 
-# Prints what a module gives for inputs of two shapes, compiled, and eager once more.
+# Prints what modules give for inputs of two shapes, compiled, and eager once more; a module for
+# each epsilon.
 RUN = """
 import logging, sys
 from pathlib import Path
 logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
 from tpu_ui.runtime import device
 from tpu_ui.runtime.start import keep_programs
-cache, eps = Path(sys.argv[1]), float(sys.argv[2])
+cache = Path(sys.argv[1])
 keep_programs(cache / "programs")
 opened = device.open_device("software-tpu")
 import torch
 from tpu_ui.runtime.compiled import CompiledPart
-module = torch.nn.LayerNorm(4, eps=eps).to(opened.torch_device)
-part = CompiledPart([module], opened, "a test", cache / "traces")
 wide = torch.arange(16.0).to(opened.torch_device)
-with part.active():
-    for values in (wide[:4], wide[8:12], wide.view(4, 4)):
-        print([round(value, 3) for value in module(values).flatten().tolist()[-4:]])
-print(module(wide[:4]).requires_grad, part.runs)
+for eps in map(float, sys.argv[2:]):
+    module = torch.nn.LayerNorm(4, eps=eps).to(opened.torch_device)
+    part = CompiledPart([module], opened, "a test", cache / "traces")
+    with part.active():
+        for values in (wide[:4], wide[8:12], wide.view(4, 4)):
+            print([round(value, 3) for value in module(values).flatten().tolist()[-4:]])
+    print(module(wide[:4]).requires_grad, part.runs)
 """
 
 # Prints what two modules give while their programs are submitted, what is kept then, and the same
@@ -79,9 +82,9 @@ def cache(tmp_path: Path) -> Iterator[Path]:
     forget_programs(tmp_path / "cache")
 
 
-def run(cache: Path, eps: float, script: str = RUN) -> tuple[list[str], str]:
+def run(script: str, cache: Path, *epsilons: float) -> tuple[list[str], str]:
     done = subprocess.run(
-        [sys.executable, "-c", script, str(cache), str(eps)],
+        [sys.executable, "-c", script, str(cache), *map(str, epsilons)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -91,23 +94,21 @@ def run(cache: Path, eps: float, script: str = RUN) -> tuple[list[str], str]:
 
 
 def test_trace_is_found_again_and_not_taken_for_another(cache: Path) -> None:
-    values, log = run(cache, 1e-5)
+    values, log = run(RUN, cache, 1e-5)
     normed = "[-1.342, -0.447, 0.447, 1.342]"
     assert values == [normed, normed, normed, "True 3"]
     assert log.count("LayerNorm: traced") == 3, "offset and shape each make a program"
-    again, log = run(cache, 1e-5)
+    # The other is as large as the variance it is added to, and one a part.
+    (*again, other, _, _, _), log = run(RUN, cache, 1e-5, 3.75)
     assert again == values
-    assert log.count("LayerNorm: read") == 3
-    assert "traced" not in log
-    other, log = run(cache, 3.75)  # as large as the variance it is added to, and one a part
-    assert other[0] == "[-0.671, -0.224, 0.224, 0.671]"
-    assert log.count("LayerNorm: traced") == 3
+    assert other == "[-0.671, -0.224, 0.224, 0.671]"
+    assert re.findall("LayerNorm: (read|traced)", log) == ["read"] * 3 + ["traced"] * 3
 
 
 def test_programs_are_submitted_together_and_give_ones_until_they_are_waited_for(
     cache: Path,
 ) -> None:
-    (ahead, submitted, after, left), _ = run(cache, 0.0, AHEAD)
+    (ahead, submitted, after, left), _ = run(AHEAD, cache)
     assert ahead == "[9.0, 17.0] [True, True] 0"
     assert submitted == "['LayerNorm', 'LayerNorm']"
     assert after == "[1.342, 1.528] [False, False] 2"
@@ -171,17 +172,17 @@ def test_damaged_traces_cost_time_and_nothing_else(
         content = path.read_bytes()
         half = content[: len(content) // 2]
         path.write_bytes(half if number % 2 else content[:40] + os.urandom(len(content) - 40))
-    for _ in range(2):
-        dispatcher = start(tiny_sd3, cache=cache)
-        assert picture(dispatcher) == first
-        assert dispatcher.status().programs_compiled == 0
-        dispatcher.close()
+    dispatcher = start(tiny_sd3, cache=cache)
+    assert picture(dispatcher) == first
+    assert dispatcher.status().programs_compiled == 0
+    dispatcher.close()
     assert traces(cache) == {}, "a program that was itself read is written down incomplete"
 
 
 def test_traces_that_cannot_be_kept_do_no_harm(
     start: Start, tiny_sd3: Preset, traced: tuple[Path, bytes], cache: Path
 ) -> None:
-    cache.mkdir()
+    kept, first = traced
+    shutil.copytree(kept / "programs", cache / "programs")
     (cache / "traces").write_text("a file where the folder should be")
-    assert picture(start(tiny_sd3, cache=cache)) == traced[1]
+    assert picture(start(tiny_sd3, cache=cache)) == first
