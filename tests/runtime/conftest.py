@@ -89,7 +89,7 @@ def random_wish(chance: random.Random, limits: Limits) -> dict[str, Any]:
         "prompt": f"a {text}",
         "negative_prompt": chance.choice(["", "fog", text[::-1]]) if negative else "",
         "size": str(chance.choice(limits.sizes)),
-        "steps": min(limits.steps.minimum + int(chance.expovariate(0.15)), limits.steps.maximum),
+        "steps": min(limits.steps.minimum + int(chance.expovariate(0.3)), limits.steps.maximum),
         "guidance": chance.choice(
             [guidance.minimum, guidance.default, chance.uniform(guidance.minimum, guidance.maximum)]
         ),

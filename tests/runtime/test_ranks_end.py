@@ -158,7 +158,7 @@ def test_rank_that_fails_alone_keeps_nobody_waiting(start: Start, tiny: Preset) 
 
 
 def test_close_while_idle_leaves_no_process(start: Start, tiny: Preset) -> None:
-    dispatcher = start_sharded(start, tiny, 2)
+    dispatcher = start_sharded(start, tiny, 2, runtime=LOPSIDED)
     drawn(dispatcher, tiny)
     group = group_of(dispatcher)
     began_s = time.monotonic()
@@ -181,7 +181,7 @@ def test_close_in_mid_job_leaves_no_process(pair: LocalDispatcher, tiny: Preset)
 def test_torchrun_killed_while_its_ranks_start_leaves_none(
     start: Start, tiny: Preset, tmp_path: Path
 ) -> None:
-    dispatcher = start_sharded(start, tiny, 2, cache=tmp_path)
+    dispatcher = start_sharded(start, tiny, 2, cache=tmp_path, runtime=LOPSIDED)
     try:
         torchrun = wait_until(lambda: [pid for pid in family(os.getpid()) if told(pid, tmp_path)])
         ranks = wait_until(lambda: family(torchrun[0]), count=2)

@@ -20,10 +20,14 @@ from tests.runtime.conftest import (
     warm_all,
 )
 from tpu_ui.dispatch.local import LocalDispatcher
+from tpu_ui.errors import LoadError
 from tpu_ui.presets import Preset, load
-from tpu_ui.protocol import Failed, Loading, Warming
+from tpu_ui.protocol import Failed, Load, Loading, Warming
 from tpu_ui.request import validate
+from tpu_ui.runtime.device import open_device
+from tpu_ui.runtime.diffusion import DiffusionRuntime
 from tpu_ui.shapes import ImageSize, Mode, ProgramState
+from tpu_ui.strategy import RESIDENT
 
 SQUARE = ImageSize(32, 32)
 WIDE = ImageSize(64, 32)
@@ -169,23 +173,18 @@ def test_missing_weights_file_is_named(
     ],
 )
 def test_preset_that_does_not_fit_its_model_is_told(
-    start: Start,
-    tmp_path_factory: pytest.TempPathFactory,
-    right: str,
-    wrong: str,
-    field: str,
-    remedy: str,
+    right: str, wrong: str, field: str, remedy: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path_factory.mktemp("misfit")
-    twins.sd3(folder)
-    path = folder / "tiny-sd3.toml"
+    twins.sd3(tmp_path)
+    path = tmp_path / "tiny-sd3.toml"
     assert right in path.read_text()
     path.write_text(path.read_text().replace(right, wrong))
-    dispatcher = start(load(path), device="cpu")
-    status = wait_for(dispatcher, lambda status: status.state == "failed", READY_S)
-    assert field in status.detail
-    assert remedy in status.detail
-    assert str(folder) not in status.detail
+    runtime = DiffusionRuntime(open_device("cpu"), tmp_path / "traces")
+    with pytest.raises(LoadError) as error:
+        list(runtime.load(Load("load", load(path), RESIDENT)))
+    assert field in str(error.value)
+    assert remedy in str(error.value)
+    assert str(tmp_path) not in str(error.value)
 
 
 def test_model_that_is_not_compiled_is_an_error_and_not_another_mode(

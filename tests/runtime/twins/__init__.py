@@ -3,8 +3,7 @@
 A module for each family makes pipelines; `of` turns a real preset into that of its twin.
 """
 
-from tests.runtime.twins.flux_1 import flux1
 from tests.runtime.twins.making import of
 from tests.runtime.twins.stable_diffusion_3 import sd3
 
-__all__ = ["flux1", "of", "sd3"]
+__all__ = ["of", "sd3"]
