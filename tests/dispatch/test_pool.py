@@ -65,6 +65,19 @@ def test_default_mode_follows_the_device(tmp_path: Path) -> None:
     assert job.target == Target("demo", Mode.EAGER, SQUARE)
 
 
+@pytest.mark.parametrize(("warm", "phase"), [("default", "warming"), ("none", "ready")])
+def test_worker_is_not_ready_while_its_first_size_is_to_be_warmed(
+    tmp_path: Path, warm: str, phase: str
+) -> None:
+    pool = make_pool(tmp_path, warm=warm)
+    for state in pool.states:
+        pool.says(state, started())
+        pool.came_up(state)
+        assert state.phase == phase
+        pool.take(state)
+        assert state.phase == phase
+
+
 def test_mode_that_the_app_was_started_with_is_the_one_that_requests_get(tmp_path: Path) -> None:
     pool = make_pool(tmp_path, Mode.FUSED)
     assert validate(pool.limits("demo"), prompt="a hill").mode is Mode.FUSED

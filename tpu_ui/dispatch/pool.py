@@ -12,6 +12,7 @@ from tpu_ui.dispatch.placements import Placements
 from tpu_ui.dispatch.startup import StartUp
 from tpu_ui.dispatch.state import (
     MAX_KILLS,
+    Phase,
     WorkerState,
     is_ready,
     not_ready_message,
@@ -27,6 +28,8 @@ from tpu_ui.shapes import Device, ImageSize, Strategy
 from tpu_ui.strategy import Placement
 from tpu_ui.tokens import Reader
 
+BEGUN: tuple[Phase, str] = ("busy", "Making a picture.")
+TO_WARM: tuple[Phase, str] = ("warming", "Warming up.")
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
 
 
@@ -181,7 +184,7 @@ class Pool:
                 job = self._next_for(state)
             if job is not None:
                 state.job, state.stepped = job, None
-                state.phase, state.detail = "busy", "Making a picture."
+                state.phase, state.detail = BEGUN if job.request else TO_WARM
                 self._announce()
             return job
 
@@ -213,11 +216,13 @@ class Pool:
         """The model is loaded: plan the warm-ups that come before any job."""
         with self.lock:
             state.loaded = True
-            state.phase, state.detail = "ready", "Ready."
             fresh = self._start_up.plan(state, self.device, self._queue)
             self._queue.add_background(fresh)
             for job in fresh:
                 self.jobs.add(job)
+            # Nobody is to hear of a worker that is ready while nothing can be asked of it.
+            warms = any(state.index in job.waiting for job in self._queue if not job.request)
+            state.phase, state.detail = TO_WARM if warms else ("ready", "Ready.")
             self._settle(state)
             self._announce()
 
