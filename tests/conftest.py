@@ -25,8 +25,8 @@ from tpu_ui.ui.launch import launch_arguments, queued
 
 # The tests' own process uses torch on the CPU only. Workers look after themselves.
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-# Two of them at once, with two threads each, wait for each other at full speed: half of the time
-# of a whole run was lost so. Workers take this over.
+# Two of them at once, with two OpenMP threads each, wait for each other at full speed: a whole run
+# took a tenth longer so. Workers take this over.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 FAKE_RUNTIME = "tpu_ui.runtime.fake:FakeRuntime"

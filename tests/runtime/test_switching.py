@@ -15,7 +15,7 @@ from tpu_ui.shapes import Mode
 
 ROUND = (("a", Mode.EAGER), ("a", Mode.COMPILED), ("b", Mode.COMPILED), ("b", Mode.EAGER))
 SWITCHES = [*ROUND * 2, *ROUND[:3]]  # the first one only starts
-SLACK_BYTES = 48 * 2**20  # what the allocator keeps differs from start to start
+SLACK_BYTES = 16 * 2**20
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from tpu_ui.strategy import Placement
 from tpu_ui.tokens import Reader
 
 BEGUN: tuple[Phase, str] = ("busy", "Making a picture.")
+READY: tuple[Phase, str] = ("ready", "Ready.")
 TO_WARM: tuple[Phase, str] = ("warming", "Warming up.")
 ENDED_AS = {Finished: "finished", Cancelled: "cancelled", Failed: "failed"}
 
@@ -208,7 +209,7 @@ class Pool:
             state.job = None
             state.warming = None
             if state.loaded:
-                state.phase, state.detail = "ready", "Ready."
+                state.phase, state.detail = READY
                 self._settle(state)
             self._end(state, job, ending)
 
@@ -222,7 +223,7 @@ class Pool:
                 self.jobs.add(job)
             # Nobody is to hear of a worker that is ready while nothing can be asked of it.
             warms = any(state.index in job.waiting for job in self._queue if not job.request)
-            state.phase, state.detail = TO_WARM if warms else ("ready", "Ready.")
+            state.phase, state.detail = TO_WARM if warms else READY
             self._settle(state)
             self._announce()
 
